@@ -1,0 +1,80 @@
+# What CI runs and what you run are the same lines. `make` alone lists the targets.
+SHELL := bash
+
+PYTHON  ?= python3
+VENV    ?= .venv
+EXTRAS  ?= all,test,test-envs# fewer: make test EXTRAS=jax,test VENV=.venv-jax
+WORKERS ?= 2
+ARGS    ?=# more for the command: make test ARGS="-k torch -x"
+
+TFP_VENV   ?= .venv-tfp
+TFP_EXTRAS ?= paddle,test
+TENSORFLOW ?= tensorflow-cpu
+
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready-$(EXTRAS)
+CODE   := src tests tools examples benchmarks docs/conf.py
+PYTEST := python -m pytest -q
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test test-tf-paddle stress bench coverage lint docs clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(READY) ## see what it does, in a minute
+	@$(BIN)/python examples/demo.py $(ARGS)
+
+test: $(READY) ## the tests
+	@$(BIN)/$(PYTEST) -n $(WORKERS) $(ARGS)
+
+test-tf-paddle: $(TFP_VENV)/.ready ## the tests of TensorFlow and Paddle, in an environment of their own
+	@TF_CPP_MIN_LOG_LEVEL=2 $(TFP_VENV)/bin/$(PYTEST) -m own_process $(ARGS)
+
+stress: $(READY) ## thousands of examples for each pair of frameworks; takes long
+	@$(BIN)/$(PYTEST) -n $(WORKERS) -m stress --hypothesis-profile=stress --timeout=7200 $(ARGS)
+
+bench: $(READY) ## how fast it is here
+	@$(BIN)/python benchmarks/bench.py $(ARGS)
+
+coverage: $(READY) ## the tests, and the lines that they do not reach
+	@$(BIN)/$(PYTEST) -n $(WORKERS) --cov --cov-report=term $(ARGS)
+
+lint: $(VENV)/.ready-lint ## style, types, import arrows
+	@$(BIN)/ruff check --quiet $(wildcard $(CODE))
+	@$(BIN)/ruff format --check --quiet $(wildcard $(CODE)) || { echo "to repair: $(BIN)/ruff format"; exit 1; }
+	@echo "ruff: fine"
+	@$(BIN)/mypy
+	@$(BIN)/pyright --pythonpath $(BIN)/python
+	@$(BIN)/python tools/check_imports.py
+
+docs: $(VENV)/.ready-docs ## the documentation, as HTML
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+clean: ## remove all that the other targets made, environments too
+	@rm -rf .venv* docs/_build build dist .coverage* htmlcov .hypothesis .benchmarks .*_cache
+	@find src tests tools examples benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# Environments: made once, and again when a requirement changes.
+# install(venv, what to install, what to say)
+define install
+	@test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+	@printf '%s' "Installing $(3) into $(1), once "
+	@start=$$SECONDS; (while sleep 5 >/dev/null 2>&1; do printf .; done) & trap "kill $$!" EXIT; \
+		$(1)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt $(2) && echo " $$((SECONDS - start)) s"
+	@touch $@
+endef
+
+$(READY): pyproject.toml constraints.txt
+	$(call install,$(VENV),-e ".[$(EXTRAS)]",arrayferry with the frameworks and test tools (about 2 GB; some minutes))
+
+$(VENV)/.ready-lint: $(READY)
+	$(call install,$(VENV),-e ".[lint]",the linters (half a minute))
+
+$(VENV)/.ready-docs: $(READY)
+	$(call install,$(VENV),-e ".[docs]",Sphinx (half a minute))
+
+$(TFP_VENV)/.ready: pyproject.toml constraints.txt
+	$(call install,$(TFP_VENV),-e ".[$(TFP_EXTRAS)]" $(TENSORFLOW),TensorFlow and Paddle (about 2 GB; some minutes))
