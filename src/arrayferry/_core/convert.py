@@ -1,0 +1,208 @@
+"""`convert`, and the reusable `Converter` behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from types import ModuleType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from arrayferry._core.containers import container_for, registered_container
+from arrayferry._core.dtypes import dtype_names
+from arrayferry._core.framework import (
+    Framework,
+    TypeTable,
+    find_framework,
+    forget_decisions,
+    on_register,
+    owner_of,
+)
+from arrayferry._core.routes import Job
+from arrayferry._core.tree import KEEP, Handler, walk
+from arrayferry.errors import OptionError
+
+__all__ = ["Converter", "convert", "register_leaf"]
+
+_T = TypeVar("_T")
+
+
+def _unchanged(value: Any, references: int) -> Any:
+    return value
+
+
+def _kept(value: Any, references: int) -> Any:
+    return KEEP
+
+
+_registered_leaves: dict[type, Callable[[Any, Converter], Any]] = {}
+
+
+def register_leaf(cls: type[_T], become: Callable[[_T, Converter], Any]) -> None:
+    """Say what objects of a type, and of its subclasses, become.
+
+    Args:
+        cls: the type.
+        become: `(value, converter)` to the converted value; the converter is there to call.
+
+    Example:
+        >>> import arrayferry
+        >>> from fractions import Fraction
+        >>> arrayferry.register_leaf(Fraction, lambda value, converter: converter(float(value)))
+        >>> arrayferry.convert({"odds": Fraction(1, 4)}, "numpy")
+        {'odds': array(0.25)}
+    """
+    _registered_leaves[cls] = become
+    forget_decisions()
+
+
+class Converter:
+    """`convert` with its decisions made: build it once, call it often. It can be pickled.
+
+    Args:
+        to: the target, by name (`"numpy"`) or as a module (`numpy`).
+        device: where the arrays go, by the framework's name for it or as its object.
+        copy: None for arrays that are yours, sharing memory only where nobody can tell;
+            True for new memory, always; False for shared memory, or a `SharingError`.
+        dtypes: casts to make on the way, such as `{"float64": "float32"}`.
+
+    Example:
+        >>> import numpy as np
+        >>> to_numpy = Converter("numpy", dtypes={"float64": "float32"})
+        >>> to_numpy({"position": np.array([0.5, 1.5]), "name": "cart", "lives": 3})
+        {'position': array([0.5, 1.5], dtype=float32), 'name': 'cart', 'lives': array(3)}
+    """
+
+    def __init__(
+        self,
+        to: str | ModuleType | Framework,
+        device: Any = None,
+        *,
+        copy: bool | None = None,
+        dtypes: Mapping[Any, Any] | None = None,
+        _numbers: bool = True,  # whether Python's numbers become arrays
+    ) -> None:
+        if copy is not None and copy is not True and copy is not False:
+            raise OptionError(f"copy={copy!r}", "it is None, True or False")
+        self.framework = find_framework(to)
+        self.device = self.framework.device(device)
+        self.copy = copy
+        self.dtypes = dtype_names(dtypes)
+        self._numbers = _numbers
+        self._job = Job(self.framework, self.device, copy, self.dtypes)
+        self._handlers = TypeTable(self._handler_for)
+
+    def __call__(self, value: Any) -> Any:
+        """Convert a value: a leaf, or any structure of them."""
+        box = [value]
+        del value  # so that the box alone holds it, if the caller holds it no more
+        return walk(box, self._handlers)[0]
+
+    def unbox(
+        self,
+        box: list[Any],
+        names: Sequence[str] = ("value",),
+        on_keep: Callable[[str, Any], None] | None = None,
+    ) -> list[Any]:
+        """Convert the values in a list which is all that holds them, so that they need not be copied.
+
+        Args:
+            box: the values, as in `converter.unbox([*env.step(action)])`.
+            names: what the values are called in messages.
+            on_keep: told the path and the leaf, when a leaf has no counterpart in the target.
+        """
+        return walk(box, self._handlers, names, on_keep)
+
+    @property
+    def device_name(self) -> Any:
+        """The device by name, which can be pickled where its object cannot."""
+        return None if self.device is None else self.framework.device_name(self.device)
+
+    def __repr__(self) -> str:
+        """As it would be made again."""
+        options = f"device={self.device_name!r}, copy={self.copy!r}, dtypes={self.dtypes!r}"
+        return f"Converter({self.framework.name!r}, {options})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By names: functions and devices stay here."""
+        return _rebuild, (self.framework.name, self.device_name, self.copy, self.dtypes, self._numbers)
+
+    def _handler_for(self, cls: type) -> Handler:
+        """What to do with objects of a type. Asked once for each."""
+        job = self._job
+        for base in cls.__mro__:
+            if base in _registered_leaves:
+                become = _registered_leaves[base]
+                return lambda value, references: become(value, self)
+        if container := registered_container(cls):
+            return lambda value, references: container
+        if cls in (bool, str, bytes, type(None)):
+            return _unchanged
+        if cls in (int, float, complex):
+            return job.python_scalar if self._numbers else _unchanged
+        if issubclass(cls, np.generic):
+            return job.numpy_scalar
+        if issubclass(cls, np.ma.MaskedArray):
+            return _kept  # a mask has no counterpart
+        if cls is np.ndarray:
+            return job.plain_array()
+        if issubclass(cls, np.ndarray):
+            return job.numpy_array
+        if owner := owner_of(cls):
+            return job.array_of(owner)
+        if container := container_for(cls):
+            return lambda value, references: container
+        return _unchanged
+
+
+def _rebuild(name: str, device: Any, copy: bool | None, dtypes: dict[str, str], numbers: bool) -> Converter:
+    return Converter(name, device, copy=copy, dtypes=dtypes, _numbers=numbers)
+
+
+def convert(
+    value: Any,
+    to: str | ModuleType | Framework,
+    device: Any = None,
+    *,
+    copy: bool | None = None,
+    dtypes: Mapping[Any, Any] | None = None,
+) -> Any:
+    """Convert every array and number in a structure to another framework.
+
+    Containers come back as themselves, strings and other objects as they are. What you receive is
+    yours, unless `copy=False`. The arguments are those of `Converter`.
+
+    Example:
+        >>> import arrayferry, numpy as np
+        >>> frame = np.arange(6, dtype=np.uint8).reshape(2, 3)
+        >>> arrayferry.convert({"camera": frame[::-1], "mission": "go left"}, "numpy")
+        {'camera': array([[3, 4, 5],
+               [0, 1, 2]], dtype=uint8), 'mission': 'go left'}
+
+    Raises:
+        FerryError: one of its kinds, with the path of the leaf, the reason, and what to do.
+    """
+    box = [value]
+    del value
+    return _converter(to, device, copy, tuple(dtypes.items()) if dtypes else ()).unbox(box)[0]
+
+
+def _converter(
+    to: str | ModuleType | Framework, device: Any, copy: bool | None, dtypes: tuple[tuple[Any, Any], ...]
+) -> Converter:
+    """A converter for these arguments, made once where they can be remembered."""
+    try:
+        return _remembered(to, device, copy, dtypes)
+    except TypeError:  # something in them cannot be hashed
+        return Converter(to, device, copy=copy, dtypes=dict(dtypes))
+
+
+@lru_cache(maxsize=64, typed=True)
+def _remembered(
+    to: str | ModuleType | Framework, device: Any, copy: bool | None, dtypes: tuple[tuple[Any, Any], ...]
+) -> Converter:
+    return Converter(to, device, copy=copy, dtypes=dict(dtypes))
+
+
+on_register.append(_remembered.cache_clear)

@@ -1,0 +1,79 @@
+"""Whose memory is it? The proof that nobody else sees an array, and the copy where there is no proof.
+
+Memory is taken over only when all of this holds; any doubt means a copy:
+
+* it is a plain `np.ndarray`: a subclass may carry state that sees the data;
+* it owns its data and has no base: a view's memory belongs to somebody else;
+* its memory is C-contiguous, aligned, native and writable: else a copy is needed anyway;
+* it has no weak references, and is no object array: both give other ways in;
+* its reference count is that of an object which only its container holds, and the same is true of
+  every container on the way to it. Only `dict`, `list` and `tuple` themselves count as containers
+  here: nobody can hold one of those without being counted.
+
+`walk` measures the count. What the count is for an unshared object depends on the interpreter, so it
+is calibrated at import, through `walk` itself. From Python 3.14 on the interpreter borrows references
+(https://github.com/python/cpython/issues/133164) and a free-threaded build splits the count in two: a
+count proves nothing there, and every leaf is copied.
+"""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import weakref
+from typing import Any
+
+import numpy as np
+
+from arrayferry._core.framework import Array
+
+__all__ = ["COUNTS_PROVE", "OURS_TO_TAKE", "is_fresh", "private_copy", "takeable"]
+
+COUNTS_PROVE = (
+    sys.implementation.name == "cpython"
+    and sys.version_info < (3, 14)
+    and not sysconfig.get_config_var("Py_GIL_DISABLED")
+)
+
+# C_CONTIGUOUS | OWNDATA | ALIGNED | WRITEABLE, as in numpy/ndarraytypes.h.
+OURS_TO_TAKE = 0x0001 | 0x0004 | 0x0100 | 0x0400
+
+
+# The references to an object that only its container holds, as `walk` counts them: calibrated there.
+# Until then nothing is low enough.
+unshared = -1
+
+
+def takeable(array: Array) -> bool:
+    """All conditions but the count."""
+    return (
+        type(array) is np.ndarray
+        and array.flags.num & OURS_TO_TAKE == OURS_TO_TAKE
+        and array.base is None
+        and array.dtype.isnative
+        and not array.dtype.hasobject
+        and not weakref.getweakrefcount(array)
+    )
+
+
+def _references(box: list[Any]) -> int:
+    return sys.getrefcount(box[0])
+
+
+_boxed = _references([object()])
+
+
+def is_fresh(box: list[Array]) -> bool:
+    """Whether the one array in the box was just made: nobody but the box holds it."""
+    return COUNTS_PROVE and _references(box) <= _boxed and takeable(box[0])
+
+
+def private_copy(array: Array, dtype: np.dtype[Any], alignment: int = 0) -> Array:
+    """The values in new, C-ordered, native memory, cast to `dtype`."""
+    if not alignment:
+        return np.array(array, dtype=dtype, order="C", copy=True)
+    raw = np.empty(array.size * dtype.itemsize + alignment, np.uint8)
+    start = -raw.ctypes.data % alignment
+    copy: Array = raw[start : start + array.size * dtype.itemsize].view(dtype).reshape(array.shape)
+    np.copyto(copy, array, casting="unsafe")
+    return copy

@@ -1,0 +1,218 @@
+"""How a leaf crosses: (source, target) to the function that carries it.
+
+Within a framework, by its own copy; from one accelerator's memory to another framework on the same
+accelerator, by DLPack; all else through NumPy, where memory can be looked at, owned and checked.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+from weakref import getweakrefcount
+
+import numpy as np
+
+from arrayferry._core import ownership
+from arrayferry._core.containers import OBJECT_ARRAY
+from arrayferry._core.dtypes import STANDARD, Cast, cast_for, first_lost
+from arrayferry._core.framework import Array, Framework, describe, dtype_name
+from arrayferry._core.tree import KEEP, Handler
+from arrayferry.errors import FerryError, NarrowingError, SharingError, TransferError
+
+__all__ = ["Job"]
+
+# What a framework's own call raises when it cannot do something. Not MemoryError, nor what a user
+# raises from a signal handler.
+_REFUSALS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    BufferError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+_WIDEST = {int: np.dtype("int64"), float: np.dtype("float64"), complex: np.dtype("complex128")}
+
+
+class _Casts(dict[tuple[np.dtype[Any], frozenset[str]], "Cast | None"]):
+    """The cast for a dtype, given what the target has now: decided once."""
+
+    def __init__(self, wanted: dict[str, str]) -> None:
+        super().__init__()
+        self._wanted = wanted
+
+    def __missing__(self, key: tuple[np.dtype[Any], frozenset[str]]) -> Cast | None:
+        dtype, available = key
+        self[key] = cast = cast_for(dtype, available, self._wanted.get(dtype.name))
+        return cast
+
+
+_scalar_cast = cache(cast_for)
+
+
+class Job:
+    """Where leaves go, and on which terms. It makes the handler for each kind of leaf."""
+
+    def __init__(self, target: Framework, device: Any, copy: bool | None, wanted: dict[str, str]) -> None:
+        """`wanted` are the dtypes that the user asked for, by the name of what they replace."""
+        self.target, self.device, self.copy, self.wanted = target, device, copy, wanted
+        self._casts = _Casts(wanted)
+
+    def plain_array(self) -> Handler:
+        """The handler for `np.ndarray`: what is ours to take crosses at once, all else in general."""
+        adopt = self.target.adopt
+        if adopt is None or self.copy is not None or self.wanted or self.device is not None:
+            return self.numpy_array
+        unshared, ours, in_general = ownership.unshared, ownership.OURS_TO_TAKE, self.numpy_array
+        # One look-up for three questions: a number, in native byte order, that the target has.
+        dtypes = {np.dtype(name) for name in STANDARD & self.target.dtypes(None)}
+
+        def carry(array: Array, references: int) -> Any:
+            if (
+                references <= unshared
+                and array.flags.num & ours == ours
+                and array.dtype in dtypes
+                and array.base is None
+                and not getweakrefcount(array)
+            ):
+                return adopt(array)
+            return in_general(array, references)
+
+        return carry
+
+    def numpy_array(self, array: Array, references: int) -> Any:
+        """The handler for subclasses of `np.ndarray`, and for what is not ours to take."""
+        if array.dtype.hasobject:
+            # An object array is a container; a record with objects in it has no counterpart.
+            return OBJECT_ARRAY if array.dtype.kind == "O" else KEEP
+        mine = self.copy is None and references <= ownership.unshared and ownership.takeable(array)
+        return self._deliver(array, mine)
+
+    def numpy_scalar(self, scalar: Any, references: int) -> Any:
+        """The handler for `np.generic`: a 0-d array of the same dtype."""
+        array = np.asarray(scalar)
+        return KEEP if array.dtype.hasobject else self._deliver(array, mine=True)
+
+    def python_scalar(self, scalar: Any, references: int) -> Any:
+        """The handler for int, float and complex: a 0-d array of the target's default dtype."""
+        default = self.target.scalars(self.device)[type(scalar)]
+        default = self.wanted.get(default, default)
+        try:
+            wide = np.array(scalar, _WIDEST[type(scalar)])
+        except OverflowError as error:
+            what = f"int -> {default} {self.target.name}: {scalar} does not fit"
+            raise NarrowingError(what, "no integer dtype holds it: make it a float or a string") from error
+        cast = _scalar_cast(wide.dtype, self.target.dtypes(self.device), default)
+        if cast is None:  # no complex numbers, say
+            return KEEP
+        return self._deliver(wide, mine=True, cast=cast._replace(check=not cast.same))
+
+    def array_of(self, source: Framework) -> Handler:
+        """The handler for the arrays of a framework."""
+        if source is self.target:
+            way = self._within
+        elif source.on_host is not None and self.target.from_dlpack is not None:
+            way = self._from_device
+        else:
+            way = self._through_numpy
+
+        def carry(array: Any, references: int) -> Any:
+            try:
+                return way(source, array)
+            except FerryError:
+                raise
+            except _REFUSALS as error:
+                raise self._refusal(array, source, error) from error
+
+        return carry
+
+    def _within(self, source: Framework, array: Any) -> Any:
+        name = dtype_name(array.dtype)
+        wanted, share = self.wanted.get(name), self.copy is False
+        if source.within is not None:
+            found = source.within(array, self.device, wanted, share)
+            return KEEP if found is None else found
+        here = source.place(array)
+        there = here if self.device is None else self.device
+        if not share:
+            return self._through_numpy(source, array, there)
+        if there != here or wanted not in (None, name):
+            what = f"{name} on {here} is not {wanted or name} on {there}"
+            raise SharingError(what, "copy=None, which makes it so")
+        return array
+
+    def _from_device(self, source: Framework, array: Any) -> Any:
+        target, name = self.target, dtype_name(array.dtype)
+        wanted, share = self.wanted.get(name), self.copy is False
+        assert source.on_host is not None
+        assert target.from_dlpack is not None
+        assert target.within is not None
+        if source.on_host(array) or (wanted or name) not in target.dtypes(self.device):
+            return self._through_numpy(source, array)
+        if share and source.immutable and not target.immutable:
+            what = f"arrays of {source.name} never change, and those of {target.name} are writable"
+            raise SharingError(what, "copy=None")
+        try:
+            there = target.from_dlpack(array)
+        except _REFUSALS:  # this build of the target does not know that device
+            return self._through_numpy(source, array)
+        return target.within(there, self.device, wanted, share)
+
+    def _through_numpy(self, source: Framework, array: Any, device: Any = None) -> Any:
+        box: list[Any] = [source.to_numpy(array, self.copy is False)]
+        if box[0] is None:
+            return KEEP
+        return self._deliver(box[0], mine=ownership.is_fresh(box), source=source, device=device)
+
+    def _deliver(
+        self,
+        array: Array,
+        mine: bool,
+        source: Framework | None = None,
+        device: Any = None,
+        cast: Cast | None = None,
+    ) -> Any:
+        """Hand an array that is in NumPy to the target; a private one, unless sharing was asked."""
+        target = self.target
+        device = self.device if device is None else device
+        cast = cast or self._casts[array.dtype, target.dtypes(device)]
+        if cast is None:
+            return KEEP
+        try:
+            if self.copy is False and not mine:
+                if not cast.same:
+                    what = f"{self._what(array, source)} has no {array.dtype.name} to share"
+                    raise SharingError(what, f"copy=None, which converts it to {cast.dtype.name}")
+                return target.from_numpy(array, device, True)
+            if not (mine and cast.same):
+                array = self._private(array, cast, source)
+            if cast.dtype.kind == "b":
+                # A bool may be any non-zero byte to NumPy; others count on 0 and 1.
+                np.not_equal(array, False, out=array)
+            return target.from_numpy(array, device, False)
+        except FerryError:
+            raise
+        except _REFUSALS as error:
+            raise self._refusal(array, source, error) from error
+
+    def _private(self, array: Array, cast: Cast, source: Framework | None) -> Array:
+        if not cast.check:
+            return ownership.private_copy(array, cast.dtype, self.target.alignment)
+        with np.errstate(all="ignore"):
+            copy = ownership.private_copy(array, cast.dtype, self.target.alignment)
+        if lost := first_lost(array, copy):
+            old, new = array.dtype.name, cast.dtype.name
+            hint = f'cast on purpose with dtypes={{"{old}": "{new}"}}, or to a dtype that holds it'
+            what = f"{describe(array, source)} -> {new} {self.target.name}: {lost} does not fit"
+            raise NarrowingError(what, f"{self.target.wider}; or {hint}" if self.target.wider else hint)
+        return copy
+
+    def _refusal(self, array: Any, source: Framework | None, error: Exception) -> TransferError:
+        what = f"{self._what(array, source)}: {type(error).__name__}: {error}"
+        return TransferError(what, "the framework itself refused, see its own message")
+
+    def _what(self, array: Any, source: Framework | None) -> str:
+        return f"{describe(array, source)} -> {self.target.name}"

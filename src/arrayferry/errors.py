@@ -1,0 +1,126 @@
+"""What can go wrong. Every error is a `FerryError`, and also the builtin a caller expects.
+
+    FerryError
+    ├── UnsupportedError        TypeError      a leaf or a container that cannot cross
+    ├── SharingError            ValueError     copy=False, and the memory cannot be shared
+    ├── CircularError           ValueError     a structure that contains itself
+    ├── DeviceError             ValueError     a device that is not there
+    ├── UnknownFrameworkError   ValueError     `to` names no array framework
+    ├── OptionError             ValueError     an option has a value that it cannot have
+    ├── NarrowingError          OverflowError  a value does not fit the target's dtype
+    ├── TransferError           BufferError    the framework itself refused; its own error is the cause
+    └── NotInstalledError       ImportError    the framework is known, but not installed
+
+and one warning, `KeptWarning`: a leaf of an observation or action has no counterpart, and stays.
+
+A message says where, what, and what to do:
+
+    >>> print(
+    ...     NarrowingError(
+    ...         "int64[1] numpy -> int32 jax: 1099511627776 does not fit",
+    ...         hint="enable jax_enable_x64",
+    ...         where='obs["steps"]',
+    ...     )
+    ... )
+    obs["steps"]: int64[1] numpy -> int32 jax: 1099511627776 does not fit
+    Hint: enable jax_enable_x64
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+__all__ = [
+    "CircularError",
+    "DeviceError",
+    "FerryError",
+    "KeptWarning",
+    "NarrowingError",
+    "NotInstalledError",
+    "OptionError",
+    "SharingError",
+    "TransferError",
+    "UnknownFrameworkError",
+    "UnsupportedError",
+]
+
+_E = TypeVar("_E", bound="FerryError")
+
+
+class FerryError(Exception):
+    """The base of all errors that arrayferry raises.
+
+    Attributes:
+        what: what happened, in one line.
+        hint: what to do about it; may be empty.
+        where: the path of the leaf, such as `obs["camera"][2]`; empty when it is not about a leaf.
+    """
+
+    def __init__(self, what: str, hint: str = "", where: str = "") -> None:
+        """All three parts are positional, so that the error survives pickling."""
+        super().__init__(what, hint, where)
+
+    @property
+    def what(self) -> str:
+        """What happened."""
+        return str(self.args[0])
+
+    @property
+    def hint(self) -> str:
+        """What to do about it."""
+        return str(self.args[1])
+
+    @property
+    def where(self) -> str:
+        """The path of the leaf."""
+        return str(self.args[2])
+
+    def at(self: _E, where: str) -> _E:
+        """This error, told where it happened; the first place that is told stays."""
+        self.args = (self.what, self.hint, self.where or where)
+        return self
+
+    def __str__(self) -> str:
+        """Where, what, and what to do."""
+        place = f"{self.where}: " if self.where else ""
+        return place + self.what + (f"\nHint: {self.hint}" if self.hint else "")
+
+
+class UnsupportedError(FerryError, TypeError):
+    """A leaf or a container that cannot cross; the hint says what to call instead."""
+
+
+class SharingError(FerryError, ValueError):
+    """`copy=False` was asked, and this leaf's memory cannot be shared."""
+
+
+class CircularError(FerryError, ValueError):
+    """The structure contains itself."""
+
+
+class DeviceError(FerryError, ValueError):
+    """The device does not exist here; the hint lists those that do."""
+
+
+class UnknownFrameworkError(FerryError, ValueError):
+    """`to` names nothing that makes arrays."""
+
+
+class OptionError(FerryError, ValueError):
+    """An option has a value that it cannot have; the hint lists those that it can."""
+
+
+class NarrowingError(FerryError, OverflowError):
+    """A value does not fit the dtype that the target has for it."""
+
+
+class TransferError(FerryError, BufferError):
+    """A framework's own call failed; its error is the `__cause__`."""
+
+
+class NotInstalledError(FerryError, ImportError):
+    """The framework is not installed; the hint is the command that installs it."""
+
+
+class KeptWarning(UserWarning):
+    """A leaf of an observation or action has no counterpart in the target, and stays as it is."""
