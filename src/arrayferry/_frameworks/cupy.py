@@ -1,0 +1,109 @@
+"""CuPy: arrays on CUDA and ROCm devices.
+
+* a NumPy array -> `cupy.asarray` on the device, waited for
+* an array of another framework on the same GPU -> DLPack, then a copy there
+* a CuPy array -> `.get()`, a fresh NumPy array
+* bfloat16 and float8 -> float32, which every CuPy has
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from arrayferry._core.dtypes import STANDARD
+from arrayferry._core.framework import Array, Framework
+from arrayferry.errors import DeviceError, SharingError
+
+if TYPE_CHECKING:
+    import cupy
+
+
+def to_numpy(array: cupy.ndarray, share: bool) -> Array:
+    """A fresh array: NumPy cannot look at a GPU's memory."""
+    if share:
+        raise SharingError(f"NumPy cannot see the memory of {array.device}", "copy=None")
+    found: Array = array.get()
+    return found
+
+
+def from_numpy(array: Array, device: Any, share: bool) -> cupy.ndarray:
+    """A copy on the device, complete when this returns."""
+    import cupy
+
+    if share:
+        raise SharingError("CuPy cannot share this memory: it is not on a GPU", "copy=None")
+    with nullcontext() if device is None else device:
+        copy = cupy.asarray(array)
+        cupy.cuda.get_current_stream().synchronize()
+    return copy
+
+
+def within(array: cupy.ndarray, device: Any, dtype: str | None, share: bool) -> cupy.ndarray:
+    """A copy, complete when this returns; with `share`, the array itself."""
+    import cupy
+
+    if share:
+        if dtype not in (None, array.dtype.name) or device not in (None, array.device):
+            what = f"{array.dtype} on {array.device} is not {dtype or array.dtype} on {device}"
+            raise SharingError(what, "copy=None, which makes it so")
+        return array
+    with array.device if device is None else device:
+        copy = cupy.array(array, dtype=dtype, copy=True, order="C")
+        cupy.cuda.get_current_stream().synchronize()
+    return copy
+
+
+def from_dlpack(array: Any) -> cupy.ndarray:
+    """An array on the same device memory."""
+    import cupy
+
+    return cupy.from_dlpack(array)
+
+
+def device(spec: Any) -> Any:
+    """A `cupy.cuda.Device` for `1`, `"cuda:1"` or `"cuda"`."""
+    import cupy
+
+    if spec is None:
+        return None
+    name = device_name(spec) if isinstance(spec, cupy.cuda.Device) else str(spec)
+    index = name.removeprefix("cuda").removeprefix(":") or "0"
+    if f"cuda:{index}" not in devices():
+        here = ", ".join(devices()) or "none, no CUDA device is visible"
+        raise DeviceError(f"CuPy has no device {str(spec)!r} here", f"the devices here are: {here}")
+    return cupy.cuda.Device(int(index))
+
+
+def device_name(device: Any) -> str:
+    """`"cuda:1"`."""
+    return f"cuda:{device.id}"
+
+
+def devices() -> tuple[str, ...]:
+    """None at all, where CuPy is installed but there is no driver."""
+    import cupy
+
+    try:
+        return tuple(f"cuda:{i}" for i in range(cupy.cuda.runtime.getDeviceCount()))
+    except RuntimeError:  # cudaErrorNoDevice, cudaErrorInsufficientDriver
+        return ()
+
+
+FRAMEWORK = Framework(
+    name="cupy",
+    modules=("cupy",),
+    arrays=("cupy:ndarray",),
+    # One distribution for each CUDA; `cupy` itself is the source.
+    distributions=("cupy-cuda12x", "cupy-cuda13x", "cupy-cuda11x", "cupy"),
+    extra="cupy",
+    to_numpy=to_numpy,
+    from_numpy=from_numpy,
+    within=within,
+    from_dlpack=from_dlpack,
+    on_host=lambda array: False,
+    device=device,
+    device_name=device_name,
+    devices=devices,
+    dtypes=lambda device: STANDARD,
+)

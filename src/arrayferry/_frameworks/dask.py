@@ -1,0 +1,67 @@
+"""Dask: arrays in chunks, computed when they are asked for.
+
+* a dask array -> computed; to dask itself -> a copy that stays lazy
+* an array -> `dask.array.from_array` of private memory
+* blocks that are not NumPy's -> converted by the framework whose they are
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arrayferry._core.dtypes import ML_DTYPES, STANDARD, cast_for
+from arrayferry._core.framework import Array, Framework, owner_of
+from arrayferry.errors import SharingError
+
+if TYPE_CHECKING:
+    import dask.array
+
+
+def to_numpy(array: dask.array.Array, share: bool) -> Array | None:
+    """Its values, computed now."""
+    if share:
+        raise SharingError("a dask array has no memory before it is computed", "copy=None, or .compute() it")
+    values = array.compute()
+    if isinstance(values, np.ma.MaskedArray):
+        return None  # a mask has no counterpart
+    owner = None if isinstance(values, np.ndarray) else owner_of(type(values))
+    return owner.to_numpy(values, False) if owner else np.asarray(values)
+
+
+def from_numpy(array: Array, device: Any, share: bool) -> dask.array.Array:
+    """A lazy array that holds the values."""
+    import dask.array
+
+    if share:
+        raise SharingError("dask cannot share this memory: it keeps a copy of its own", "copy=None")
+    # The name is a hash of all values by default, which takes longer than everything else here.
+    lazy: dask.array.Array = dask.array.from_array(array, name=False)
+    return lazy
+
+
+def within(array: dask.array.Array, device: Any, dtype: str | None, share: bool) -> dask.array.Array | None:
+    """A copy, not computed; with `share`, the array itself."""
+    cast = cast_for(array.dtype, STANDARD | ML_DTYPES, dtype)
+    if cast is None:
+        return None
+    if share:
+        if not cast.same:
+            raise SharingError(f"{array.dtype} is not {cast.dtype}", "copy=None, which makes it so")
+        return array
+    copy: dask.array.Array = array.copy() if cast.same else array.astype(cast.dtype)
+    return copy
+
+
+FRAMEWORK = Framework(
+    name="dask",
+    modules=("dask.array", "dask"),
+    arrays=("dask.array:Array",),
+    distributions=("dask",),
+    extra="dask",
+    to_numpy=to_numpy,
+    from_numpy=from_numpy,
+    within=within,
+    dtypes=lambda device: STANDARD | ML_DTYPES,
+)

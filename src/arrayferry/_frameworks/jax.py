@@ -1,0 +1,217 @@
+"""JAX: arrays on the CPU, GPU or TPU, on one device or sharded over many.
+
+* a NumPy array -> private, 64-byte aligned memory, which `jax.device_put` adopts as it is
+* int64 and float64 without x64 -> int32, checked, and float32
+* numbers -> strongly typed, so that they do not add entries to the jit cache
+* sharded -> gathered, where this process holds all shards
+* typed PRNG keys -> left alone; tracers, refs and deleted arrays -> refused
+
+JAX reads what it is given after its calls return, `copy=True` or not: it is only ever given memory
+that nobody else can write. See https://github.com/jax-ml/jax/issues/37830.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arrayferry._core.dtypes import ML_DTYPES, STANDARD
+from arrayferry._core.framework import Array, Framework
+from arrayferry.errors import DeviceError, SharingError, UnsupportedError
+
+if TYPE_CHECKING:
+    import jax
+
+# The alignment at which XLA's CPU client uses memory in place instead of copying it.
+ALIGNMENT = 64
+
+
+def to_numpy(array: jax.Array, share: bool) -> Array | None:
+    """A read-only view of an array on one CPU device; else a fresh array."""
+    import jax
+    import jax.numpy as jnp
+
+    _refuse_what_has_no_values(array)
+    if jnp.issubdtype(array.dtype, jax.dtypes.extended):
+        return None  # a typed PRNG key
+    if not array.is_fully_addressable:
+        raise UnsupportedError(
+            "this process holds only some shards of the array",
+            "gather it with jax.experimental.multihost_utils.process_allgather, "
+            "or convert its addressable_shards",
+        )
+    if share and not (_is_on_one_host_device(array) and array.dtype.name not in _JAX_ONLY):
+        raise SharingError(f"NumPy cannot see the memory of {array.sharding}", "copy=None, which gathers it")
+    return np.asarray(array)
+
+
+def from_numpy(array: Array, device: Any, share: bool) -> jax.Array:
+    """An array that adopts the memory if it is aligned, and else a copy of it."""
+    import jax
+
+    if share:
+        return _alias(array, device)
+    made: jax.Array = jax.device_put(array, device)
+    return made
+
+
+def _alias(array: Array, device: Any) -> jax.Array:
+    import jax
+
+    address = array.ctypes.data
+    for is_so, reason in (
+        (device is not None and not _is_host(device), f"it is not on {device}"),
+        (not array.flags.c_contiguous, "it is not contiguous"),
+        (not array.dtype.isnative, "it is not in native byte order"),
+        (address % ALIGNMENT != 0 and array.size > 0, f"its address is no multiple of {ALIGNMENT} bytes"),
+    ):
+        if is_so:
+            raise SharingError(f"JAX cannot share this memory: {reason}", "copy=None")
+    shared: jax.Array = jax.device_put(array, device)
+    if array.size and shared.unsafe_buffer_pointer() != address:
+        raise SharingError("JAX copied this memory although it could have been shared", "copy=None")
+    return shared
+
+
+def within(array: jax.Array, device: Any, dtype: str | None, share: bool) -> jax.Array | None:
+    """A copy that is complete, so that the original may be donated; with `share`, the array itself."""
+    import jax
+    import jax.numpy as jnp
+
+    _refuse_what_has_no_values(array)
+    if jnp.issubdtype(array.dtype, jax.dtypes.extended):
+        return None
+    moves = device is not None and not _is_there(array, device)
+    casts = dtype is not None and dtype != array.dtype.name
+    if share:
+        if moves or casts:
+            what = f"{array.dtype} on {array.sharding} is not {dtype or array.dtype} on {device}"
+            raise SharingError(what, "copy=None, which makes it so")
+        return array
+    new = array.astype(dtype) if casts else array
+    new = jax.device_put(new, device) if moves else new
+    new = jnp.array(new, copy=True) if new is array else new
+    return new.block_until_ready()
+
+
+def from_dlpack(array: Any) -> jax.Array:
+    """An array on the same device memory."""
+    import jax.numpy as jnp
+
+    return jnp.from_dlpack(array)
+
+
+def on_host(array: Any) -> bool:
+    """False on a GPU or TPU. What has no values is not anywhere: `to_numpy` refuses it."""
+    import jax
+
+    if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer) or array.is_deleted():
+        return True
+    return all(_is_host(place) for place in array.devices())
+
+
+def device(spec: Any) -> Any:
+    """A `jax.Device` for `"cpu:1"` or `"gpu"`; a device or a sharding stays what it is."""
+    import jax
+
+    if spec is None or isinstance(spec, (jax.Device, jax.sharding.Sharding)):
+        return spec
+    platform, _, index = str(spec).partition(":")
+    try:
+        return jax.devices(platform)[_positive(index or "0")]
+    except (RuntimeError, ValueError, IndexError) as error:
+        hint = f"the devices here are: {', '.join(devices())}"
+        raise DeviceError(f"JAX has no device {str(spec)!r} here", hint) from error
+
+
+def _positive(index: str) -> int:
+    if not index.isdecimal():
+        raise ValueError(index)
+    return int(index)
+
+
+def devices() -> tuple[str, ...]:
+    """All devices of the default backend, and the CPU's."""
+    import jax
+
+    everywhere = dict.fromkeys([*jax.devices(), *jax.devices("cpu")])
+    return tuple(device_name(one) for one in everywhere)
+
+
+def device_name(device: Any) -> Any:
+    """`"cpu:1"`. A sharding has no name and is pickled as it is, if it can be."""
+    import jax
+
+    if isinstance(device, jax.sharding.Sharding):
+        return device
+    return f"{device.platform}:{jax.devices(device.platform).index(device)}"
+
+
+_JAX_ONLY = frozenset({"int2", "uint2", "int4", "uint4", "float4_e2m1fn"})
+_ALL = STANDARD | ML_DTYPES | _JAX_ONLY
+_WITHOUT_X64 = _ALL - {"int64", "uint64", "float64", "complex128"}
+
+
+def dtypes(device: Any) -> frozenset[str]:
+    """64-bit ones only under x64, which may be switched on for a while."""
+    return _ALL if _x64() else _WITHOUT_X64
+
+
+def scalars(device: Any) -> dict[type, str]:
+    """As `jnp.asarray`, but strongly typed."""
+    if _x64():
+        return {int: "int64", float: "float64", complex: "complex128"}
+    return {int: "int32", float: "float32", complex: "complex64"}
+
+
+def _x64() -> bool:
+    import jax
+
+    return bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+
+
+def _refuse_what_has_no_values(array: Any) -> None:
+    import jax
+
+    if isinstance(array, jax.core.Tracer):
+        raise UnsupportedError("a JAX tracer has no values yet", "convert outside of jit, grad and vmap")
+    if not isinstance(array, jax.Array):
+        raise UnsupportedError("a jax.Ref is a place, not a value", "convert what it holds: ref[...]")
+    if array.is_deleted():
+        raise UnsupportedError("this JAX array was deleted or donated", "convert it before, or keep a copy")
+
+
+def _is_host(device: Any) -> bool:
+    return bool(getattr(device, "platform", "") == "cpu")
+
+
+def _is_on_one_host_device(array: jax.Array) -> bool:
+    places = array.devices()
+    return len(places) == 1 and _is_host(next(iter(places)))
+
+
+def _is_there(array: jax.Array, device: Any) -> bool:
+    return bool(array.devices() == {device} if hasattr(device, "platform") else array.sharding == device)
+
+
+FRAMEWORK = Framework(
+    name="jax",
+    modules=("jax.numpy", "jax"),
+    arrays=("jax:Array", "jax.core:Tracer", "jax:Ref"),
+    distributions=("jax",),
+    extra="jax",
+    to_numpy=to_numpy,
+    from_numpy=from_numpy,
+    within=within,
+    from_dlpack=from_dlpack,
+    on_host=on_host,
+    device=device,
+    device_name=device_name,
+    devices=devices,
+    dtypes=dtypes,
+    scalars=scalars,
+    immutable=True,
+    alignment=ALIGNMENT,
+    wider='enable 64-bit types: jax.config.update("jax_enable_x64", True)',
+)

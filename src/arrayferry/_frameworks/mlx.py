@@ -1,0 +1,103 @@
+"""MLX: arrays in the unified memory of Apple silicon; on Linux, on the CPU or CUDA.
+
+* a NumPy array -> a copy: MLX takes over no memory
+* an array -> evaluated, a view of its memory
+* bfloat16 -> through uint16, bit for bit
+* float64 -> float64 on the CPU, which alone can compute with it, else float32; complex128 -> complex64
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arrayferry._core.dtypes import STANDARD
+from arrayferry._core.framework import Array, Framework
+from arrayferry.errors import DeviceError, SharingError
+
+if TYPE_CHECKING:
+    import mlx.core as mx
+
+
+def to_numpy(array: mx.array, share: bool) -> Array:
+    """A view of the array's memory."""
+    import mlx.core as mx
+
+    if array.dtype != mx.bfloat16:
+        return np.asarray(array)
+    try:
+        import ml_dtypes
+    except ImportError:
+        if share:
+            raise SharingError("NumPy has no bfloat16 without ml_dtypes", "pip install ml_dtypes") from None
+        return np.asarray(array.astype(mx.float32))
+    return np.asarray(array.view(mx.uint16)).view(ml_dtypes.bfloat16)
+
+
+def from_numpy(array: Array, device: Any, share: bool) -> mx.array:
+    """A copy, made before this returns."""
+    import mlx.core as mx
+
+    if share:
+        raise SharingError("MLX cannot share this memory: it copies what it is given", "copy=None")
+    if array.dtype.name == "bfloat16":
+        found = mx.array(array.view(np.uint16)).view(mx.bfloat16)
+        mx.eval(found)
+        return found
+    # Without a dtype, float64 silently becomes float32.
+    return mx.array(array, dtype=mx.float64 if array.dtype == np.float64 else None)
+
+
+def device(spec: Any) -> mx.Device | None:
+    """An `mx.Device` for `"cpu"` or `"gpu"`. Memory is unified: it decides on dtypes, not on places."""
+    import mlx.core as mx
+
+    if spec is None:
+        return None
+    for name in devices():
+        found = mx.Device(getattr(mx, name))
+        if spec in (name, f"{name}:0", found):
+            return found
+    hint = f"the devices here are: {', '.join(devices())}"
+    raise DeviceError(f"MLX has no device {str(spec)!r} here", hint)
+
+
+def device_name(device: mx.Device) -> str:
+    """`"cpu"` or `"gpu"`."""
+    return str(device.type).rpartition(".")[2]
+
+
+def devices() -> tuple[str, ...]:
+    """The CPU, and the GPU where there is one."""
+    import mlx.core as mx
+
+    return ("cpu", "gpu") if mx.is_available(mx.gpu) else ("cpu",)
+
+
+_ON_CPU = STANDARD - {"complex128"} | {"bfloat16"}
+_ON_GPU = _ON_CPU - {"float64"}
+
+
+def dtypes(device: mx.Device | None) -> frozenset[str]:
+    """All but float64 on the GPU, which is the default device where there is one."""
+    import mlx.core as mx
+
+    return _ON_CPU if (device or mx.default_device()).type == mx.cpu else _ON_GPU
+
+
+FRAMEWORK = Framework(
+    name="mlx",
+    modules=("mlx.core", "mlx"),
+    arrays=("mlx.core:array",),
+    distributions=("mlx",),
+    extra="mlx",
+    to_numpy=to_numpy,
+    from_numpy=from_numpy,
+    device=device,
+    device_name=device_name,
+    devices=devices,
+    dtypes=dtypes,
+    scalars=lambda device: {int: "int32", float: "float32", complex: "complex64"},
+    wider='of the wider dtypes MLX has only float64, with device="cpu"',
+)

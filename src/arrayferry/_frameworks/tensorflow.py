@@ -1,0 +1,158 @@
+"""TensorFlow: eager tensors, which never change.
+
+* a NumPy array -> `tf.constant` on the device, a copy
+* a tensor on the CPU -> a read-only view of its memory
+* a `tf.Variable` -> its value at this moment
+* string, resource and variant tensors -> left alone
+* symbolic, ragged, sparse and quantized tensors -> refused
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arrayferry._core.dtypes import ML_DTYPES, STANDARD
+from arrayferry._core.framework import Array, Framework
+from arrayferry.errors import DeviceError, SharingError, UnsupportedError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+# What TensorFlow's kernels expect of memory. Given less, they end the process: "Check failed:
+# IsAligned()". See https://github.com/tensorflow/tensorflow/pull/36862.
+ALIGNMENT = 64
+
+
+def to_numpy(tensor: tf.Tensor | tf.Variable, share: bool) -> Array | None:
+    """A read-only view of a tensor on the CPU; else a fresh array."""
+    import tensorflow as tf
+
+    _refuse_what_has_no_values(tensor)
+    if tensor.dtype.name not in dtypes(None):
+        return None
+    if share and isinstance(tensor, tf.Variable):
+        raise SharingError("a tf.Variable moves to other memory when it is assigned", "copy=None")
+    if share and not _plain_name(tensor.device).startswith("CPU"):
+        raise SharingError(f"NumPy cannot see the memory of {tensor.device}", "copy=None")
+    try:
+        return np.asarray(tensor)
+    except ValueError as error:  # a 0-d tensor of a dtype that NumPy has through ml_dtypes
+        if share:
+            raise SharingError(f"NumPy cannot see this {tensor.dtype.name}", "copy=None") from error
+        return np.asarray(tensor.numpy())
+
+
+def from_numpy(array: Array, device: str | None, share: bool) -> tf.Tensor:
+    """A tensor with a copy of the values, on the device."""
+    import tensorflow as tf
+
+    if share:
+        return _alias(array, device)
+    with nullcontext() if device is None else tf.device(device):
+        return tf.constant(array)
+
+
+def _alias(array: Array, device: str | None) -> tf.Tensor:
+    import tensorflow as tf
+
+    for is_so, reason in (
+        (device is not None and not device.startswith("CPU"), f"it is not on {device}"),
+        (array.dtype.name not in STANDARD, f"NumPy does not export {array.dtype.name}"),
+        (not array.flags.c_contiguous, "it is not contiguous"),
+        (not array.flags.writeable, "it is read-only, which NumPy does not export"),
+        (array.ctypes.data % ALIGNMENT != 0, f"its address is no multiple of {ALIGNMENT} bytes"),
+    ):
+        if is_so:
+            raise SharingError(f"TensorFlow cannot share this memory: {reason}", "copy=None")
+    return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+
+
+def place(tensor: Any) -> str:
+    """The name of the device that it is on."""
+    _refuse_what_has_no_values(tensor)
+    return _plain_name(tensor.device)
+
+
+def device(spec: Any) -> str | None:
+    """The name of a device that there is: TensorFlow itself would quietly use another."""
+    import tensorflow as tf
+
+    if spec is None:
+        return None
+    name = _plain_name(spec.to_string() if isinstance(spec, tf.DeviceSpec) else getattr(spec, "name", spec))
+    if name not in devices():
+        hint = f"the devices here are: {', '.join(devices())}"
+        raise DeviceError(f"TensorFlow has no device {str(spec)!r} here", hint)
+    return name
+
+
+def _plain_name(device: Any) -> str:
+    """`CPU:0`, of `cpu`, of `/device:CPU:0` and of `/job:localhost/replica:0/task:0/device:CPU:0`."""
+    name = str(device).upper().rpartition("DEVICE:")[2].lstrip("/")
+    return name if ":" in name else f"{name}:0"
+
+
+def devices() -> tuple[str, ...]:
+    """`CPU:0`, and the accelerators."""
+    import tensorflow as tf
+
+    return tuple(_plain_name(one.name) for one in tf.config.list_logical_devices())
+
+
+def dtypes(device: str | None) -> frozenset[str]:
+    """The same everywhere."""
+    return _dtypes()
+
+
+@cache
+def _dtypes() -> frozenset[str]:
+    return frozenset(name for name in STANDARD | ML_DTYPES if _knows(name))
+
+
+def _knows(name: str) -> bool:
+    import tensorflow as tf
+
+    try:
+        tf.as_dtype(name)
+    except TypeError:
+        return False
+    return True
+
+
+def _refuse_what_has_no_values(tensor: Any) -> None:
+    import tensorflow as tf
+
+    for kind, what, instead in (
+        (tf.RaggedTensor, "a ragged tensor has rows of different lengths", "call .to_tensor() first"),
+        (tf.SparseTensor, "a sparse tensor cannot be converted", "call tf.sparse.to_dense() first"),
+        (tf.IndexedSlices, "indexed slices cannot be converted", "call tf.convert_to_tensor() first"),
+    ):
+        if isinstance(tensor, kind):
+            raise UnsupportedError(what, instead)
+    if tf.is_symbolic_tensor(tensor):
+        raise UnsupportedError("a symbolic tensor has no values yet", "convert outside of tf.function")
+    if tensor.dtype.is_quantized:
+        raise UnsupportedError("a quantized tensor cannot be converted", "tf.quantization.dequantize it")
+
+
+FRAMEWORK = Framework(
+    name="tensorflow",
+    modules=("tensorflow",),
+    arrays=tuple(
+        f"tensorflow:{kind}" for kind in "Tensor Variable RaggedTensor SparseTensor IndexedSlices".split()
+    ),
+    distributions=("tensorflow", "tensorflow-cpu", "tensorflow-macos"),
+    extra="tensorflow",
+    to_numpy=to_numpy,
+    from_numpy=from_numpy,
+    place=place,
+    immutable=True,
+    device=device,
+    devices=devices,
+    dtypes=dtypes,
+    scalars=lambda device: {int: "int32", float: "float32", complex: "complex128"},
+)

@@ -1,0 +1,231 @@
+"""PyTorch: tensors on the CPU, CUDA, MPS, and whatever device torch knows.
+
+* a NumPy array -> `torch.from_numpy` of private memory, moved to the device
+* bfloat16 and float8 -> through an integer of the same width, bit for bit
+* requires_grad -> detached; conjugate and negative-bit tensors -> resolved
+* sparse, nested, quantized, meta, fake tensors and tensors of dispatching subclasses -> refused
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arrayferry._core.dtypes import ML_DTYPES, STANDARD
+from arrayferry._core.framework import Array, Framework
+from arrayferry.errors import DeviceError, SharingError, UnsupportedError
+
+if TYPE_CHECKING:
+    import torch
+
+
+def to_numpy(tensor: torch.Tensor, share: bool) -> Array:
+    """A view of the tensor's memory; a fresh array where it is lazy, or not on the CPU."""
+    _refuse_what_has_no_memory(tensor)
+    if share and (not tensor.is_cpu or tensor.is_conj() or tensor.is_neg()):
+        state = f"on {tensor.device}" if not tensor.is_cpu else "conjugated or negated lazily"
+        raise SharingError(f"NumPy cannot see the memory of a tensor {state}", "copy=None")
+    name = _name(tensor.dtype)
+    if name in STANDARD:
+        return tensor.numpy(force=True)
+    return _extended_to_numpy(tensor.detach().cpu().resolve_conj().resolve_neg(), name, share)
+
+
+def _extended_to_numpy(tensor: torch.Tensor, name: str, share: bool) -> Array:
+    """NumPy has these dtypes through ml_dtypes, or not at all."""
+    import torch
+
+    with suppress(ImportError):
+        import ml_dtypes
+
+        if name in ML_DTYPES:
+            bits = torch.int16 if tensor.itemsize == 2 else torch.int8
+            return tensor.view(bits).numpy().view(getattr(ml_dtypes, name))
+    wider = torch.complex64 if tensor.is_complex() else torch.float32
+    if not share and (tensor.is_floating_point() or tensor.is_complex()):
+        return tensor.to(wider).numpy()
+    raise UnsupportedError(f"NumPy has no {name}", "tensor.to() a dtype that it has")
+
+
+def adopt(array: Array) -> torch.Tensor:
+    """A tensor on the array's memory."""
+    torch = sys.modules["torch"]  # an import statement takes longer
+    if torch.is_inference_mode_enabled():
+        return from_numpy(array, None, False)
+    return torch.from_numpy(array)  # type: ignore[no-any-return]
+
+
+def from_numpy(array: Array, device: torch.device | None, share: bool) -> torch.Tensor:
+    """A tensor on the array's memory, or on the device."""
+    import torch
+
+    if share:
+        _refuse_what_torch_cannot_alias(array, device)
+    # A tensor made inside inference_mode can never be trained on, not even after it has ended.
+    if torch.is_inference_mode_enabled():
+        with torch.inference_mode(False):
+            return _wrap(array, device)
+    return _wrap(array, device)
+
+
+def _wrap(array: Array, device: torch.device | None) -> torch.Tensor:
+    import torch
+
+    try:
+        tensor = torch.from_numpy(array)
+    except TypeError:
+        if array.dtype.name in STANDARD:  # NumPy has two names for one dtype, as ulonglong and uint64
+            tensor = torch.from_numpy(array.view(array.dtype.name))
+        else:
+            bits = np.int16 if array.dtype.itemsize == 2 else np.int8
+            tensor = torch.from_numpy(array.view(bits)).view(getattr(torch, array.dtype.name))
+    return tensor if device is None else tensor.to(device)
+
+
+def within(tensor: torch.Tensor, device: torch.device | None, dtype: str | None, share: bool) -> torch.Tensor:
+    """A clone without history; with `share`, the same memory."""
+    import torch
+
+    _refuse_what_has_no_memory(tensor)
+    wanted = tensor.dtype if dtype is None else getattr(torch, dtype)
+    there = tensor.device if device is None else device
+    if share:
+        if wanted != tensor.dtype or _numbered(there) != _numbered(tensor.device):
+            what = f"{tensor.dtype} on {tensor.device} is not {wanted} on {there}"
+            raise SharingError(what, "copy=None, which makes it so")
+        return tensor
+    with torch.inference_mode(False), torch.no_grad():
+        # A tensor from inside inference_mode may only be copied, not viewed, outside of it.
+        moved = tensor.to(there, wanted, copy=True, memory_format=torch.contiguous_format)
+        return moved.resolve_conj().resolve_neg()
+
+
+def from_dlpack(array: Any) -> torch.Tensor:
+    """A tensor on the same device memory."""
+    import torch
+
+    return torch.utils.dlpack.from_dlpack(array)
+
+
+def device(spec: Any) -> torch.device | None:
+    """A `torch.device` on which tensors can be made."""
+    import torch
+
+    if spec is None:
+        return None
+    try:
+        found = torch.device(spec)
+        torch.empty(0, device=found)
+    except Exception as error:  # each backend has its own way to say no, AssertionError among them
+        hint = f"the devices here are: {', '.join(devices())}"
+        raise DeviceError(f"torch has no device {str(spec)!r} here", hint) from error
+    return found
+
+
+def devices() -> tuple[str, ...]:
+    """The CPU, the accelerators, and `meta`, which has shapes but no values."""
+    import torch
+
+    accelerators = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    if torch.backends.mps.is_available():
+        accelerators.append("mps")
+    return ("cpu", *accelerators, "meta")
+
+
+def dtypes(device: torch.device | None) -> frozenset[str]:
+    """All but float64 on MPS."""
+    return _dtypes_on("cpu" if device is None else device.type)
+
+
+@cache
+def _dtypes_on(device_type: str) -> frozenset[str]:
+    import torch
+
+    missing = {"float64", "complex128"} if device_type == "mps" else set()
+    return frozenset(name for name in STANDARD | ML_DTYPES if hasattr(torch, name)) - missing
+
+
+def scalars(device: Any) -> dict[type, str]:
+    """As `torch.asarray`: floats are of torch's default dtype."""
+    import torch
+
+    default = _name(torch.get_default_dtype())
+    return {int: "int64", float: default, complex: "complex128" if default == "float64" else "complex64"}
+
+
+@cache
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).rpartition(".")[2]
+
+
+def _numbered(device: torch.device) -> torch.device:
+    """`cuda` and `cuda:0` are one device."""
+    import torch
+
+    return torch.device(device.type, device.index or 0)
+
+
+def _refuse_what_has_no_memory(tensor: torch.Tensor) -> None:
+    import torch
+
+    if not _is_plain(type(tensor)):
+        kind = type(tensor).__name__
+        raise UnsupportedError(
+            f"a {kind} computes its values when it is used: there is no memory to convert",
+            "convert what it wraps; for a DTensor, .full_tensor()",
+        )
+    if tensor.is_nested:
+        raise UnsupportedError("a nested tensor is no single array", "convert its .unbind()")
+    if tensor.layout is not torch.strided:
+        raise UnsupportedError(f"a tensor of layout {tensor.layout} is not dense", "call .to_dense() first")
+    if tensor.is_quantized:
+        raise UnsupportedError("a quantized tensor has no plain values", "call .dequantize() first")
+    if tensor.is_meta:
+        raise UnsupportedError("a meta tensor has a shape but no values", "make it on another device")
+    if not tensor.untyped_storage().nbytes() and tensor.numel():
+        # Reading it would end the process.
+        raise UnsupportedError("the storage of this tensor was freed", "convert it before it is resized")
+
+
+@cache
+def _is_plain(cls: type[torch.Tensor]) -> bool:
+    import torch
+
+    return cls.__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+
+
+def _refuse_what_torch_cannot_alias(array: Array, device: torch.device | None) -> None:
+    size = array.dtype.itemsize
+    for is_so, reason in (
+        (device is not None and device.type != "cpu", f"it is not on {device}"),
+        (not array.flags.writeable, "it is read-only, and tensors are writable"),
+        (not array.dtype.isnative, "it is not in native byte order"),
+        (any(stride < 0 for stride in array.strides), "torch has no negative strides"),
+        (any(stride % size for stride in array.strides), "its strides are not multiples of its items"),
+        (not array.flags.aligned, "its elements are not aligned"),
+    ):
+        if is_so:
+            raise SharingError(f"torch cannot share this memory: {reason}", "copy=None")
+
+
+FRAMEWORK = Framework(
+    name="torch",
+    modules=("torch",),
+    arrays=("torch:Tensor",),
+    distributions=("torch",),
+    extra="torch",
+    to_numpy=to_numpy,
+    from_numpy=from_numpy,
+    adopt=adopt,
+    within=within,
+    from_dlpack=from_dlpack,
+    on_host=lambda tensor: bool(tensor.is_cpu),
+    device=device,
+    devices=devices,
+    dtypes=dtypes,
+    scalars=scalars,
+)
