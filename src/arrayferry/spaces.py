@@ -1,0 +1,268 @@
+"""A Gymnasium space, seen from another framework; and what a member of a space looks like.
+
+`fitter` answers: which object would `space.sample()` have given in place of this action?
+`seen_from` gives a space whose samples are another framework's arrays.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from functools import cache, singledispatch
+from typing import Any, TypeVar
+
+import numpy as np
+from gymnasium import spaces
+
+from arrayferry._core.convert import Converter
+from arrayferry._core.dtypes import cast_for, first_lost
+from arrayferry._core.framework import Array, dtype_name
+from arrayferry.errors import FerryError
+
+__all__ = ["Fit", "fitter", "seen_from"]
+
+# From a value of the environment's framework to a member of the space; a value that has not a
+# member's shape or kind comes back as it is, for the environment to judge.
+Fit = Callable[[Any], Any]
+
+_S = TypeVar("_S", bound="spaces.Space[Any]")
+
+# A value may take a dtype of a later kind, never of an earlier one: no action is rounded to an integer.
+_KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+
+
+def fitter(space: spaces.Space[Any], to_env: Converter) -> Fit:
+    """What makes members of `space`, in the framework of `to_env`, of values in that framework.
+
+    >>> fit = fitter(spaces.Dict(go=spaces.Discrete(4), how=spaces.Box(-1, 1, (2,))), Converter("numpy"))
+    >>> fit({"go": np.array(3, np.int32), "how": np.array([0.25, 0.5])})
+    {'go': np.int64(3), 'how': array([0.25, 0.5 ], dtype=float32)}
+    """
+    return _fitter(space, to_env)
+
+
+@singledispatch
+def _fitter(space: spaces.Space[Any], to_env: Converter) -> Fit:
+    return lambda value: value  # Text, and spaces that nobody here has heard of
+
+
+@_fitter.register(spaces.Box)
+@_fitter.register(spaces.MultiBinary)
+@_fitter.register(spaces.MultiDiscrete)
+def _(space: Any, to_env: Converter) -> Fit:
+    shape, cast = space.shape, _caster(np.dtype(space.dtype), to_env)
+
+    def fit(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            value = _stacked(value, to_env)
+        return cast(value) if _shape(value) == shape else value
+
+    return fit
+
+
+@_fitter.register(spaces.Discrete)
+def _(space: spaces.Discrete[Any], to_env: Converter) -> Fit:
+    dtype = np.dtype(space.dtype)
+    cast = _caster(dtype, to_env)
+    if to_env.framework.name != "numpy":
+        return lambda value: cast(value) if _shape(value) == () else value
+
+    def fit(value: Any) -> Any:
+        if type(value) is int:
+            value = np.asarray(value)
+        if _shape(value) != ():
+            return value
+        member = cast(value)
+        return member[()] if member.dtype == dtype else value
+
+    return fit
+
+
+@_fitter.register(spaces.Dict)
+def _(space: spaces.Dict, to_env: Converter) -> Fit:
+    fits = {key: fitter(inner, to_env) for key, inner in space.spaces.items()}
+
+    def fit(value: Any) -> Any:
+        if not isinstance(value, Mapping) or value.keys() != fits.keys():
+            return value
+        return {key: fits[key](value[key]) for key in fits}
+
+    return fit
+
+
+@_fitter.register(spaces.Tuple)
+def _(space: spaces.Tuple[Any], to_env: Converter) -> Fit:
+    fits = [fitter(inner, to_env) for inner in space.spaces]
+
+    def fit(value: Any) -> Any:
+        if not isinstance(value, (tuple, list)) or len(value) != len(fits):
+            return value
+        return tuple(one(item) for one, item in zip(fits, value))
+
+    return fit
+
+
+@_fitter.register(spaces.Sequence)
+def _(space: spaces.Sequence, to_env: Converter) -> Fit:
+    if space.stack:
+        return _stack_fitter(space.feature_space, to_env)
+    one = fitter(space.feature_space, to_env)
+    return lambda value: tuple(map(one, value)) if isinstance(value, (tuple, list)) else value
+
+
+@_fitter.register(spaces.Graph)
+def _(space: spaces.Graph, to_env: Converter) -> Fit:
+    nodes = _stack_fitter(space.node_space, to_env)
+    edges = _stack_fitter(space.edge_space, to_env) if space.edge_space is not None else _as_it_is
+
+    def fit(value: Any) -> Any:
+        if not isinstance(value, tuple) or len(value) != 3:
+            return value
+        return spaces.GraphInstance(nodes(value[0]), edges(value[1]), value[2])
+
+    return fit
+
+
+@_fitter.register(spaces.OneOf)
+def _(space: spaces.OneOf[Any], to_env: Converter) -> Fit:
+    fits = [fitter(inner, to_env) for inner in space.spaces]
+
+    def fit(value: Any) -> Any:
+        try:
+            which, chosen = value
+            which = np.int64(int(which))
+            return which, fits[which](chosen)
+        except (TypeError, ValueError, IndexError):
+            return value
+
+    return fit
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """The shape of an array; None for anything else."""
+    return tuple(value.shape) if hasattr(value, "dtype") else None
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _stack_fitter(space: spaces.Space[Any], to_env: Converter) -> Fit:
+    """For members stacked along a first axis of any length: only the dtype is known."""
+    if space.dtype is None:
+        return _as_it_is
+    cast = _caster(np.dtype(space.dtype), to_env)
+    return lambda value: cast(value) if hasattr(value, "dtype") else value
+
+
+def _stacked(value: Any, to_env: Converter) -> Any:
+    """A list of numbers as an array; any other as it is."""
+    try:
+        array = np.asarray(_to_numpy(value))
+    except (ValueError, TypeError, FerryError):
+        return value
+    return to_env(array) if array.dtype.kind in _KINDS else value
+
+
+def _caster(dtype: np.dtype[Any], to_env: Converter) -> Fit:
+    """From an array to one of the space's dtype, as far as the environment's framework has it."""
+    framework, device = to_env.framework, to_env.device
+    has_it: dict[tuple[Any, frozenset[str]], bool] = {}
+
+    def cast(value: Any) -> Any:
+        key = value.dtype, framework.dtypes(device)
+        if key not in has_it:
+            right = cast_for(dtype, key[1])
+            has_it[key] = right is None or dtype_name(value.dtype) == right.dtype.name
+        return value if has_it[key] else _cast_or_leave(value, dtype, to_env)
+
+    return cast
+
+
+def _cast_or_leave(value: Any, dtype: np.dtype[Any], to_env: Converter) -> Any:
+    old = np.asarray(_to_numpy(value))
+    if _KINDS.get(old.dtype.kind, 9) > _KINDS.get(dtype.kind, -1):
+        return value
+    with np.errstate(all="ignore"):
+        new: Array = old.astype(dtype)
+    # An out-of-range number is no member: the environment shall see it as it is.
+    if first_lost(old, new):
+        return value
+    return new if to_env.framework.name == "numpy" else to_env(new)
+
+
+@cache
+def _numpy_converter() -> Converter:
+    return Converter("numpy", _numbers=False)
+
+
+def _to_numpy(value: Any) -> Any:
+    return _numpy_converter()(value)
+
+
+def seen_from(space: _S, converter: Converter) -> _S:
+    """The same space to `isinstance`, whose samples the converter has converted.
+
+    The original is asked for every sample and seed, so both draw from the same random numbers.
+
+    >>> space = seen_from(spaces.Discrete(4, seed=1), Converter("torch"))
+    >>> space.sample(), isinstance(space, spaces.Discrete), space.sample() in space
+    (tensor(1), True, True)
+    """
+    kind: Any = type(space)
+    seen: Any = object.__new__(_seen_class(kind))
+    vars(seen).update(vars(space), _original=space, _converter=converter)
+    if isinstance(space, (spaces.Dict, spaces.Tuple, spaces.OneOf)):
+        inner = space.spaces
+        if isinstance(inner, Mapping):
+            seen.spaces = {key: seen_from(one, converter) for key, one in inner.items()}
+        else:
+            seen.spaces = tuple(seen_from(one, converter) for one in inner)
+    elif isinstance(space, spaces.Sequence):
+        seen.feature_space = seen_from(space.feature_space, converter)
+    result: _S = seen
+    return result
+
+
+@cache
+def _seen_class(cls: Any) -> type[spaces.Space[Any]]:
+    return type(cls.__name__, (_Seen, cls), {"__module__": __name__, "__doc__": cls.__doc__})
+
+
+class _Seen:
+    """What a space does differently when it is seen from another framework."""
+
+    _original: spaces.Space[Any]
+    _converter: Converter
+
+    def sample(self, mask: Any = None, probability: Any = None) -> Any:
+        """A member, converted; masks may be of any framework."""
+        how = {"mask": _to_numpy(mask), "probability": _to_numpy(probability)}
+        given = {name: value for name, value in how.items() if value is not None}
+        return self._converter.unbox([self._original.sample(**given)])[0]
+
+    def contains(self, x: Any) -> bool:
+        """Whether the value, seen from NumPy, is a member."""
+        try:
+            seen = _to_numpy(x)
+        except FerryError:
+            return False
+        return bool(self._original.contains(seen) or self._original.contains(self._fit(seen)))
+
+    def _fit(self, value: Any) -> Any:
+        return fitter(self._original, _numpy_converter())(value)
+
+    def seed(self, seed: Any = None) -> Any:
+        """Seed the original."""
+        return self._original.seed(seed)
+
+    @property
+    def np_random(self) -> np.random.Generator:
+        """The original's."""
+        return self._original.np_random
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return seen_from, (self._original, self._converter)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return seen_from(copy.deepcopy(self._original, memo), self._converter)

@@ -1,0 +1,169 @@
+"""What the single and the vector wrapper share: actions in, results out, and how both are recorded."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from gymnasium.utils import RecordConstructorArgs
+
+from arrayferry._core.containers import container_for
+from arrayferry._core.convert import Converter
+from arrayferry._core.framework import Framework, TypeTable, describe, owner_of
+from arrayferry._core.tree import walk
+from arrayferry.errors import KeptWarning, OptionError
+from arrayferry.spaces import fitter, seen_from
+
+if TYPE_CHECKING:
+    from gymnasium import spaces
+
+__all__ = ["Boundary", "Pair", "as_array", "as_frames", "one_of"]
+
+Namespace = str | ModuleType | Framework
+
+
+class Boundary:
+    """The line between an environment and its agent.
+
+    Args:
+        action_space: the environment's; actions arrive as its members.
+        env_xp: the environment's framework; None to learn it from what the environment returns.
+        target_xp: the agent's framework.
+        env_device: where actions go.
+        target_device: where all else goes.
+        copy: as for `convert`, in both directions.
+        dtypes: as for `convert`, for what the environment returns.
+    """
+
+    def __init__(
+        self,
+        action_space: spaces.Space[Any],
+        env_xp: Namespace | None,
+        target_xp: Namespace,
+        env_device: Any = None,
+        target_device: Any = None,
+        copy: bool | None = None,
+        dtypes: Mapping[Any, Any] | None = None,
+    ) -> None:
+        self._outgoing = Converter(target_xp, target_device, copy=copy, dtypes=dtypes)
+        self._action_space = action_space
+        self._learns = env_xp is None
+        self._enter_by("numpy" if env_xp is None else env_xp, env_device)
+        self._warned: set[str] = set()
+
+    def _enter_by(self, env_xp: Namespace, device: Any) -> None:
+        copy = self._outgoing.copy
+        self._incoming = Converter(env_xp, device, copy=copy)
+        self._options = Converter(env_xp, device, copy=copy, _numbers=False)
+        self._fit = fitter(self._action_space, self._incoming)
+
+    def arguments(self) -> dict[str, Any]:
+        """The frameworks and devices by name, as they are recorded in a spec."""
+        return {
+            "env_xp": None if self._learns else self._incoming.framework.name,
+            "target_xp": self._outgoing.framework.name,
+            "env_device": self._incoming.device_name,
+            "target_device": self._outgoing.device_name,
+        }
+
+    def terms(self) -> dict[str, Any]:
+        """How it converts, as it is recorded in a spec."""
+        return {"copy": self._outgoing.copy, "dtypes": self._outgoing.dtypes or None}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self._action_space, {**self.arguments(), **self.terms()})
+
+    def enter(self, action: Any) -> Any:
+        """The action as a member of the action space, in the environment's framework."""
+        box = [action]
+        del action
+        return self._fit(self._incoming.unbox(box, ("action",), self._warn)[0])
+
+    def enter_options(self, options: dict[str, Any] | None) -> dict[str, Any] | None:
+        """The options' arrays in the environment's framework; its numbers are anybody's."""
+        found: dict[str, Any] | None = self._options.unbox([options], ("options",))[0]
+        return found
+
+    def leave(self, box: list[Any], names: Sequence[str]) -> list[Any]:
+        """What the environment returned, which only the box holds, in the agent's framework."""
+        if self._learns:
+            self._learn(box)
+        return self._outgoing.unbox(box, names, self._warn)
+
+    def _learn(self, box: list[Any]) -> None:
+        """The first array tells whose environment it is. One without arrays may speak NumPy."""
+        found: list[Framework] = []
+
+        def look(cls: type) -> Any:
+            if owner := owner_of(cls):
+                return lambda array, references: found.append(owner)
+            container = container_for(cls)
+            return lambda value, references: container
+
+        walk(list(box), TypeTable(look))
+        if found:
+            self._learns = False
+            if found[0] is not self._incoming.framework:
+                self._enter_by(found[0], None)
+
+    def seen(self, space: spaces.Space[Any], *, of_actions: bool = False) -> spaces.Space[Any]:
+        """A space of the environment's as the agent sees it; actions are not cast by `dtypes`."""
+        out = self._outgoing
+        return seen_from(
+            space, Converter(out.framework, out.device, dtypes=None if of_actions else out.dtypes)
+        )
+
+    def _warn(self, path: str, leaf: Any) -> None:
+        if path.startswith(("obs", "action")) and path not in self._warned:
+            self._warned.add(path)
+            target = self._incoming if path.startswith("action") else self._outgoing
+            text = (
+                f"{path}: {describe(leaf)} has no counterpart in {target.framework.name}, and stays as it is"
+            )
+            warnings.warn(text, KeptWarning, stacklevel=6)
+
+
+def _rebuild(action_space: spaces.Space[Any], arguments: dict[str, Any]) -> Boundary:
+    return Boundary(action_space, **arguments)
+
+
+class Pair:
+    """What a named pair adds to the wrapper: it binds the two frameworks, and nothing else.
+
+    A pair is a row: `class NumpyToTorch(Pair, ArrayConversion["torch.Tensor"], pair="numpy torch")`.
+    """
+
+    _pair: ClassVar[tuple[str, str]]
+
+    def __init_subclass__(cls, pair: str = "", **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if pair:
+            source, target = pair.split()
+            cls._pair = source, target
+
+    def __init__(self, env: Any, device: Any = None, **options: Any) -> None:
+        """Wrap an environment; `device` is where the agent's arrays go."""
+        source, target = self._pair
+        converter = Converter(target, device)
+        RecordConstructorArgs.__init__(self, device=converter.device_name, **options)  # type: ignore[arg-type]
+        super().__init__(env, source, target, None, device, **options)  # type: ignore[call-arg]
+        self.device = device
+
+
+def one_of(name: str, value: str, *choices: str) -> None:
+    """Refuse a value that is none of the choices."""
+    if value not in choices:
+        raise OptionError(f"{name}={value!r}", f"it is one of {', '.join(map(repr, choices))}")
+
+
+def as_array(flag: Any) -> Any:
+    """A Python bool as a NumPy scalar, so that it crosses as an array."""
+    return np.bool_(flag) if type(flag) is bool else flag
+
+
+def as_frames(rendered: Any) -> Any:
+    """What people and video writers take: NumPy frames, strings, or None."""
+    return Converter("numpy", _numbers=False).unbox([rendered], ("render",))[0]

@@ -1,0 +1,113 @@
+"""The wrapper for single environments, in a file of the name that it has in Gymnasium."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Generic, Literal, TypeVar
+
+import gymnasium as gym
+from gymnasium.utils import RecordConstructorArgs
+
+from arrayferry.errors import UnsupportedError
+from arrayferry.pairs import array_conversion
+from arrayferry.wrappers._boundary import Boundary, Namespace, as_array, as_frames, one_of
+
+__all__ = ["ArrayConversion", "array_conversion"]
+
+ArrayT = TypeVar("ArrayT")
+
+
+class ArrayConversion(gym.Wrapper[ArrayT, Any, Any, Any], RecordConstructorArgs, Generic[ArrayT]):
+    """An environment of one framework, for an agent of another.
+
+    Observations and infos come out in the agent's framework, rewards as `float`, terminated and
+    truncated as `bool`. Actions go in as members of the action space, in the environment's framework.
+    What the agent receives is its own: nothing the environment does later changes it.
+
+    Args:
+        env: the environment to wrap.
+        env_xp: its framework, as a module or by name; None to learn it from what the environment returns.
+        target_xp: the agent's framework, as a module or by name.
+        env_device: where actions go.
+        target_device: where observations and infos go.
+        copy: None for arrays that are yours, True for copies always, False for shared memory or an error.
+        dtypes: casts to make on the way out, such as `{"float64": "float32"}`.
+        spaces: `"env"` for the environment's own spaces; `"target"` for spaces whose `sample` gives and
+            whose `contains` takes the agent's arrays.
+        scalars: `"python"` for `float` and `bool`; `"target"` to get rewards and dones as arrays too.
+
+    Example:
+        >>> import gymnasium as gym, numpy as np, torch
+        >>> env = ArrayConversion(gym.make("CartPole-v1"), env_xp=np, target_xp=torch)
+        >>> obs, info = env.reset(seed=123)
+        >>> obs
+        tensor([ 0.0182, -0.0446, -0.0280, -0.0316])
+        >>> obs, reward, terminated, truncated, info = env.step(torch.tensor(1))
+        >>> type(obs), reward, terminated, truncated
+        (<class 'torch.Tensor'>, 1.0, False, False)
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        env_xp: Namespace | None,
+        target_xp: Namespace,
+        env_device: Any = None,
+        target_device: Any = None,
+        *,
+        copy: bool | None = None,
+        dtypes: Mapping[Any, Any] | None = None,
+        spaces: Literal["env", "target"] = "env",
+        scalars: Literal["python", "target"] = "python",
+    ) -> None:
+        if not isinstance(env, gym.Env):
+            raise UnsupportedError(
+                f"{type(self).__name__} wraps single environments, and {env!r} is none",
+                f"arrayferry.wrappers.vector.{type(self).__name__}, or arrayferry.wrap, which chooses",
+            )
+        one_of("spaces", spaces, "env", "target")
+        one_of("scalars", scalars, "python", "target")
+        self._boundary = Boundary(
+            env.action_space, env_xp, target_xp, env_device, target_device, copy, dtypes
+        )
+        RecordConstructorArgs.__init__(
+            self, **self._boundary.arguments(), **self._boundary.terms(), spaces=spaces, scalars=scalars
+        )
+        gym.Wrapper.__init__(self, env)
+        self._scalars = scalars
+        if spaces == "target":
+            self.observation_space = self._boundary.seen(env.observation_space)
+            self.action_space = self._boundary.seen(env.action_space, of_actions=True)
+
+    def step(self, action: Any) -> tuple[ArrayT, float, bool, bool, dict[str, Any]]:
+        """Take a step with an action of any framework."""
+        box = [*self.env.step(self._boundary.enter(action))]
+        if self._scalars == "python":
+            reward, terminated, truncated = box[1:4]
+            box[1:4] = []
+            obs, info = self._boundary.leave(box, ("obs", "info"))
+            return obs, self._number(reward), bool(terminated), bool(truncated), info
+        box[2:4] = map(as_array, box[2:4])
+        names = ("obs", "reward", "terminated", "truncated", "info")
+        obs, reward, terminated, truncated, info = self._boundary.leave(box, names)
+        return obs, reward, terminated, truncated, info
+
+    def _number(self, reward: Any) -> float:
+        try:
+            return float(reward)
+        except (TypeError, ValueError, RuntimeError):
+            # A vector of rewards, as multi-objective environments give.
+            number: float = self._boundary.leave([reward], ("reward",))[0]
+            return number
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[ArrayT, dict[str, Any]]:
+        """Start an episode; options may be of any framework."""
+        options = self._boundary.enter_options(options)
+        obs, info = self._boundary.leave([*self.env.reset(seed=seed, options=options)], ("obs", "info"))
+        return obs, info
+
+    def render(self) -> Any:
+        """The frames as NumPy arrays, for people and for video writers."""
+        return as_frames(self.env.render())

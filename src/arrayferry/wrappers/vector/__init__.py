@@ -1,0 +1,21 @@
+"""The wrappers for vector environments, by the names that they have in `gymnasium.wrappers.vector`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from gymnasium.wrappers import vector as _gymnasium
+
+from arrayferry.wrappers.vector import pairs as _pairs
+from arrayferry.wrappers.vector.array_conversion import ArrayConversion as ArrayConversion
+from arrayferry.wrappers.vector.pairs import *  # noqa: F403
+
+__all__ = ["ArrayConversion", *_pairs.__all__]
+
+for _name in ("jax_to_numpy", "jax_to_torch", "numpy_to_torch"):
+    sys.modules[f"{__name__}.{_name}"] = _pairs
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_gymnasium, name)

@@ -1,0 +1,130 @@
+"""The wrapper for vector environments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Generic, Literal, TypeVar
+
+import numpy as np
+from gymnasium.utils import RecordConstructorArgs
+from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
+
+from arrayferry._core.convert import Converter
+from arrayferry.errors import UnsupportedError
+from arrayferry.wrappers._boundary import Boundary, Namespace, as_frames, one_of
+
+__all__ = ["ArrayConversion"]
+
+ArrayT = TypeVar("ArrayT")
+
+_STEP = ("obs", "reward", "terminated", "truncated", "info")
+
+
+class ArrayConversion(VectorWrapper[ArrayT, Any, Any, Any, ArrayT], RecordConstructorArgs, Generic[ArrayT]):
+    """A vector environment of one framework, for an agent of another.
+
+    Observations, rewards, dones and infos come out in the agent's framework; actions go in as members
+    of the batched action space. What the agent receives is its own.
+
+    Args:
+        env: the vector environment to wrap.
+        env_xp: its framework, as a module or by name; None to learn it from what the environment returns.
+        target_xp: the agent's framework, as a module or by name.
+        env_device: where actions go.
+        target_device: where all else goes.
+        copy: None for arrays that are yours, True for copies always, False for shared memory or an error.
+        dtypes: casts to make on the way out, such as `{"float64": "float32"}`.
+        spaces: `"env"` for the environment's own spaces; `"target"` for spaces whose `sample` gives and
+            whose `contains` takes the agent's arrays.
+        dense_final: `final_obs` as one batch, zero where `_final_obs` is False, instead of an object array.
+
+    Example:
+        >>> import gymnasium as gym
+        >>> envs = ArrayConversion(gym.make_vec("CartPole-v1", num_envs=3), "numpy", "torch")
+        >>> obs, info = envs.reset(seed=123)
+        >>> obs, reward, terminated, truncated, info = envs.step(envs.action_space.sample())
+        >>> obs.shape, reward, terminated
+        (torch.Size([3, 4]), tensor([1., 1., 1.], dtype=torch.float64), tensor([False, False, False]))
+    """
+
+    def __init__(
+        self,
+        env: VectorEnv[Any, Any, Any],
+        env_xp: Namespace | None,
+        target_xp: Namespace,
+        env_device: Any = None,
+        target_device: Any = None,
+        *,
+        copy: bool | None = None,
+        dtypes: Mapping[Any, Any] | None = None,
+        spaces: Literal["env", "target"] = "env",
+        dense_final: bool = False,
+    ) -> None:
+        if not isinstance(env, VectorEnv):
+            raise UnsupportedError(
+                f"vector.{type(self).__name__} wraps vector environments, and {env!r} is none",
+                f"arrayferry.wrappers.{type(self).__name__}, or arrayferry.wrap, which chooses",
+            )
+        one_of("spaces", spaces, "env", "target")
+        self._boundary = Boundary(
+            env.action_space, env_xp, target_xp, env_device, target_device, copy, dtypes
+        )
+        RecordConstructorArgs.__init__(
+            self,
+            **self._boundary.arguments(),
+            **self._boundary.terms(),
+            spaces=spaces,
+            dense_final=dense_final,
+        )
+        VectorWrapper.__init__(self, env)
+        self._dense_final = dense_final
+        if spaces == "target":
+            self.observation_space = self._boundary.seen(env.observation_space)
+            self.action_space = self._boundary.seen(env.action_space, of_actions=True)
+            self.single_observation_space = self._boundary.seen(env.single_observation_space)
+            self.single_action_space = self._boundary.seen(env.single_action_space, of_actions=True)
+
+    def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
+        """Take a step in all environments, with actions of any framework."""
+        box = [*self.env.step(self._boundary.enter(actions))]
+        if self._dense_final and box[4].get("final_obs") is not None:
+            box[4] = {**box[4], "final_obs": self._dense(box[4]["final_obs"])}
+        obs, reward, terminated, truncated, info = self._boundary.leave(box, _STEP)
+        return obs, reward, terminated, truncated, info
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[ArrayT, dict[str, Any]]:
+        """Start episodes: in all environments, or where `options["reset_mask"]` says."""
+        options = self._boundary.enter_options(options)
+        obs, info = self._boundary.leave([*self.env.reset(seed=seed, options=options)], ("obs", "info"))
+        return obs, info
+
+    def render(self) -> Any:
+        """The frames as NumPy arrays, for people and for video writers."""
+        return as_frames(self.env.render())
+
+    @property
+    def _inner(self) -> Any:
+        return self.env  # most vector environments have these three, but their base class has not
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a method of each environment; nothing is converted."""
+        return self._inner.call(name, *args, **kwargs)
+
+    def get_attr(self, name: str) -> Any:
+        """An attribute of each environment, as it is."""
+        return self._inner.get_attr(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Set an attribute of each environment, as it is."""
+        self._inner.set_attr(name, values)
+
+    def _dense(self, final: np.ndarray[Any, Any]) -> Any:
+        """The final observations as one batch, with zeros for the environments that go on."""
+        space, count = self.env.single_observation_space, self.num_envs
+        batch: Any = create_empty_array(space, n=count, fn=np.zeros)
+        zeros = iterate(batch_space(space, count), batch)
+        rows = [zero if row is None else row for row, zero in zip(Converter("numpy")(final), zeros)]
+        return concatenate(space, rows, batch)
