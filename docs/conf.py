@@ -1,0 +1,32 @@
+"""Sphinx: `make docs`."""
+
+import arrayferry
+
+project = "arrayferry"
+author = "The arrayferry authors"
+copyright = "2026, The arrayferry authors"
+version = release = arrayferry.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+suppress_warnings = ["myst.header"]  # the included changelog starts at its own level
+
+default_role = "code"  # single backticks in docstrings
+add_module_names = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+
+html_theme = "furo"
+html_title = f"arrayferry {release}"
+html_show_sphinx = False
