@@ -28,14 +28,14 @@ def array_conversion(value: Any, xp: str | ModuleType, device: Any = None) -> An
     return convert(value, xp, device)
 
 
-def jax_to_numpy(value: Any) -> Any:
+def jax_to_numpy(value: Any, device: Any = None) -> Any:
     """Convert a value, of JAX arrays or of any others, to NumPy."""
-    return convert(value, "numpy")
+    return convert(value, "numpy", device)
 
 
-def torch_to_numpy(value: Any) -> Any:
+def torch_to_numpy(value: Any, device: Any = None) -> Any:
     """Convert a value, of torch tensors or of any others, to NumPy."""
-    return convert(value, "numpy")
+    return convert(value, "numpy", device)
 
 
 def numpy_to_jax(value: Any, device: Any = None) -> Any:

@@ -19,7 +19,7 @@ from arrayferry._core.dtypes import cast_for, first_lost
 from arrayferry._core.framework import Array, dtype_name
 from arrayferry.errors import FerryError
 
-__all__ = ["Fit", "fitter", "seen_from"]
+__all__ = ["Fit", "fitter", "seen_from", "shortcut"]
 
 # From a value of the environment's framework to a member of the space; a value that has not a
 # member's shape or kind comes back as it is, for the environment to judge.
@@ -73,9 +73,25 @@ def _(space: spaces.Discrete[Any], to_env: Converter) -> Fit:
         if _shape(value) != ():
             return value
         member = cast(value)
-        return member[()] if member.dtype == dtype else value
+        return dtype.type(member) if member.dtype == dtype else value
 
     return fit
+
+
+def shortcut(space: spaces.Space[Any], to_env: Converter) -> Fit:
+    """From the commonest action, one integer of any framework, to a member; None for all others."""
+    if not isinstance(space, spaces.Discrete) or to_env.framework.name != "numpy":
+        return lambda action: None
+    member = np.dtype(space.dtype).type
+
+    def short(action: Any) -> Any:
+        try:
+            number = action.item()
+            return member(number) if type(number) is int and not action.ndim else None
+        except Exception:  # no array, or one that is refused: the long way will say so
+            return None
+
+    return short
 
 
 @_fitter.register(spaces.Dict)
@@ -114,11 +130,12 @@ def _(space: spaces.Sequence, to_env: Converter) -> Fit:
 def _(space: spaces.Graph, to_env: Converter) -> Fit:
     nodes = _stack_fitter(space.node_space, to_env)
     edges = _stack_fitter(space.edge_space, to_env) if space.edge_space is not None else _as_it_is
+    links = _stack_fitter(spaces.Discrete(2, dtype=np.int32), to_env)  # as Graph.sample makes them
 
     def fit(value: Any) -> Any:
         if not isinstance(value, tuple) or len(value) != 3:
             return value
-        return spaces.GraphInstance(nodes(value[0]), edges(value[1]), value[2])
+        return spaces.GraphInstance(nodes(value[0]), edges(value[1]), links(value[2]))
 
     return fit
 
@@ -148,7 +165,13 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _stack_fitter(space: spaces.Space[Any], to_env: Converter) -> Fit:
-    """For members stacked along a first axis of any length: only the dtype is known."""
+    """For members stacked along a first axis of any length: only the structure and dtypes are known."""
+    if isinstance(space, spaces.Dict):
+        by_key = {key: _stack_fitter(inner, to_env) for key, inner in space.spaces.items()}
+        return lambda value: {key: fit(value[key]) for key, fit in by_key.items()}
+    if isinstance(space, spaces.Tuple):
+        in_order = [_stack_fitter(inner, to_env) for inner in space.spaces]
+        return lambda value: tuple(fit(item) for fit, item in zip(in_order, value))
     if space.dtype is None:
         return _as_it_is
     cast = _caster(np.dtype(space.dtype), to_env)
@@ -200,6 +223,23 @@ def _to_numpy(value: Any) -> Any:
     return _numpy_converter()(value)
 
 
+@cache
+def _probabilities() -> Converter:
+    return Converter("numpy", dtypes={"float32": "float64"}, _numbers=False)
+
+
+def _is_in_rounded(space: Any, value: Any) -> bool:
+    """Whether an array of a narrower float lies between the bounds of a Box, rounded as it was."""
+    if not isinstance(space, spaces.Box) or _shape(value) != space.shape:
+        return False
+    dtype = value.dtype
+    if dtype.kind != "f" or space.dtype.kind != "f" or dtype.itemsize >= space.dtype.itemsize:
+        return False
+    with np.errstate(over="ignore"):
+        low, high = space.low.astype(dtype), space.high.astype(dtype)
+    return bool(np.all(low <= value) and np.all(value <= high))
+
+
 def seen_from(space: _S, converter: Converter) -> _S:
     """The same space to `isinstance`, whose samples the converter has converted.
 
@@ -211,21 +251,27 @@ def seen_from(space: _S, converter: Converter) -> _S:
     """
     kind: Any = type(space)
     seen: Any = object.__new__(_seen_class(kind))
-    vars(seen).update(vars(space), _original=space, _converter=converter)
-    if isinstance(space, (spaces.Dict, spaces.Tuple, spaces.OneOf)):
-        inner = space.spaces
-        if isinstance(inner, Mapping):
-            seen.spaces = {key: seen_from(one, converter) for key, one in inner.items()}
-        else:
-            seen.spaces = tuple(seen_from(one, converter) for one in inner)
-    elif isinstance(space, spaces.Sequence):
-        seen.feature_space = seen_from(space.feature_space, converter)
+    parts = {name: _see(part, converter) for name, part in vars(space).items()}
+    vars(seen).update(parts, _original=space, _converter=converter)
     result: _S = seen
     return result
 
 
+def _see(part: Any, converter: Converter) -> Any:
+    """A part of a space: another space, several of them, or something else that stays as it is."""
+    if isinstance(part, spaces.Space):
+        return seen_from(part, converter)
+    if isinstance(part, dict):
+        return {key: _see(one, converter) for key, one in part.items()}
+    if isinstance(part, tuple):
+        return tuple(_see(one, converter) for one in part)
+    return part
+
+
 @cache
-def _seen_class(cls: Any) -> type[spaces.Space[Any]]:
+def _seen_class(cls: Any) -> Any:
+    if issubclass(cls, _Seen):  # seen already, from a third framework
+        return cls
     return type(cls.__name__, (_Seen, cls), {"__module__": __name__, "__doc__": cls.__doc__})
 
 
@@ -237,20 +283,21 @@ class _Seen:
 
     def sample(self, mask: Any = None, probability: Any = None) -> Any:
         """A member, converted; masks may be of any framework."""
-        how = {"mask": _to_numpy(mask), "probability": _to_numpy(probability)}
+        how = {"mask": _to_numpy(mask), "probability": _probabilities()(probability)}
         given = {name: value for name, value in how.items() if value is not None}
         return self._converter.unbox([self._original.sample(**given)])[0]
 
     def contains(self, x: Any) -> bool:
-        """Whether the value, seen from NumPy, is a member."""
+        """Whether the value, seen from NumPy, is a member; up to rounding, where the target rounds."""
+        space: Any = self._original
+        if isinstance(space, (spaces.Dict, spaces.Tuple)):
+            return bool(super().contains(x))  # type: ignore[misc]  # their parts are seen, too
         try:
-            seen = _to_numpy(x)
+            value = _to_numpy(x)
         except FerryError:
             return False
-        return bool(self._original.contains(seen) or self._original.contains(self._fit(seen)))
-
-    def _fit(self, value: Any) -> Any:
-        return fitter(self._original, _numpy_converter())(value)
+        fit = fitter(space, _numpy_converter())
+        return bool(space.contains(value) or space.contains(fit(value)) or _is_in_rounded(space, value))
 
     def seed(self, seed: Any = None) -> Any:
         """Seed the original."""

@@ -14,7 +14,7 @@ from arrayferry._core.framework import forget_decisions
 from arrayferry._core.tree import Container
 from arrayferry.errors import UnsupportedError
 
-__all__ = ["OBJECT_ARRAY", "container_for", "register_container"]
+__all__ = ["OBJECT_ARRAY", "container_for", "handle_dict", "register_container"]
 
 _T = TypeVar("_T")
 
@@ -155,6 +155,11 @@ def register_container(
     position: Callable[[Any], Iterable[Any]] = lambda old: range(len(list(values(old))))  # noqa: E731
     _registered[cls] = Container(keys or position, values, build)
     forget_decisions()
+
+
+def handle_dict(value: dict[Any, Any], references: int) -> Any:
+    """The handler for `dict`, of which many infos are, and are empty."""
+    return _DICT if value else {}
 
 
 def container_for(cls: type) -> Container | None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from arrayferry._core.containers import container_for, registered_container
+from arrayferry._core.containers import container_for, handle_dict, registered_container
 from arrayferry._core.dtypes import dtype_names
 from arrayferry._core.framework import (
     Framework,
@@ -137,6 +137,8 @@ class Converter:
                 return lambda value, references: become(value, self)
         if container := registered_container(cls):
             return lambda value, references: container
+        if cls is dict:
+            return handle_dict
         if cls in (bool, str, bytes, type(None)):
             return _unchanged
         if cls in (int, float, complex):

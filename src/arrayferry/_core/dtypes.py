@@ -77,14 +77,17 @@ def cast_for(dtype: np.dtype[Any], available: frozenset[str], wanted: str | None
     Cast(dtype=dtype('float32'), same=False, check=False)
     """
     if dtype.name in available and wanted is None:
-        native = dtype.newbyteorder("=")
-        return Cast(native, dtype == native, check=False)
+        return _cast(dtype, np.dtype(dtype.name) if dtype.name in STANDARD else dtype.newbyteorder("="))
     for rung in _LADDERS.get(wanted or dtype.name, "").split():
         name = rung.lstrip("!")
         if name in available:
-            new = _named_dtype(name)
-            return Cast(new, dtype == new, check=rung.startswith("!"))
+            return _cast(dtype, _named_dtype(name), check=rung.startswith("!"))
     return None
+
+
+def _cast(old: np.dtype[Any], new: np.dtype[Any], check: bool = False) -> Cast:
+    # By number, for NumPy has two dtypes for one where two C types are one: int64 and longlong.
+    return Cast(new, old == new and old.num == new.num, check)
 
 
 def _named_dtype(name: str) -> np.dtype[Any]:

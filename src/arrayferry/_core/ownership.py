@@ -18,6 +18,7 @@ count proves nothing there, and every leaf is copied.
 
 from __future__ import annotations
 
+import math
 import sys
 import sysconfig
 import weakref
@@ -70,10 +71,15 @@ def is_fresh(box: list[Array]) -> bool:
 
 def private_copy(array: Array, dtype: np.dtype[Any], alignment: int = 0) -> Array:
     """The values in new, C-ordered, native memory, cast to `dtype`."""
-    if not alignment:
+    if not alignment and array.dtype.num == dtype.num:  # else NumPy may keep a dtype that is only equal
         return np.array(array, dtype=dtype, order="C", copy=True)
-    raw = np.empty(array.size * dtype.itemsize + alignment, np.uint8)
-    start = -raw.ctypes.data % alignment
-    copy: Array = raw[start : start + array.size * dtype.itemsize].view(dtype).reshape(array.shape)
+    copy = _aligned(array.shape, dtype, alignment) if alignment else np.empty(array.shape, dtype)
     np.copyto(copy, array, casting="unsafe")
     return copy
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int) -> Array:
+    size = math.prod(shape) * dtype.itemsize
+    raw = np.empty(size + alignment, np.uint8)
+    start = -raw.ctypes.data % alignment
+    return raw[start : start + size].view(dtype).reshape(shape)

@@ -183,10 +183,10 @@ class Job:
             return KEEP
         try:
             if self.copy is False and not mine:
-                if not cast.same:
+                if array.dtype != cast.dtype:
                     what = f"{self._what(array, source)} has no {array.dtype.name} to share"
                     raise SharingError(what, f"copy=None, which converts it to {cast.dtype.name}")
-                return target.from_numpy(array, device, True)
+                return target.from_numpy(array if cast.same else array.view(cast.dtype), device, True)
             if not (mine and cast.same):
                 array = self._private(array, cast, source)
             if cast.dtype.kind == "b":

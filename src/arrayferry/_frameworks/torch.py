@@ -56,7 +56,10 @@ def adopt(array: Array) -> torch.Tensor:
     torch = sys.modules["torch"]  # an import statement takes longer
     if torch.is_inference_mode_enabled():
         return from_numpy(array, None, False)
-    return torch.from_numpy(array)  # type: ignore[no-any-return]
+    try:
+        return torch.from_numpy(array)  # type: ignore[no-any-return]
+    except TypeError:  # one of NumPy's second names for a dtype, such as ulonglong
+        return from_numpy(array.view(array.dtype.name), None, False)
 
 
 def from_numpy(array: Array, device: torch.device | None, share: bool) -> torch.Tensor:
@@ -77,12 +80,9 @@ def _wrap(array: Array, device: torch.device | None) -> torch.Tensor:
 
     try:
         tensor = torch.from_numpy(array)
-    except TypeError:
-        if array.dtype.name in STANDARD:  # NumPy has two names for one dtype, as ulonglong and uint64
-            tensor = torch.from_numpy(array.view(array.dtype.name))
-        else:
-            bits = np.int16 if array.dtype.itemsize == 2 else np.int8
-            tensor = torch.from_numpy(array.view(bits)).view(getattr(torch, array.dtype.name))
+    except TypeError:  # a dtype of ml_dtypes
+        bits = np.int16 if array.dtype.itemsize == 2 else np.int8
+        tensor = torch.from_numpy(array.view(bits)).view(getattr(torch, array.dtype.name))
     return tensor if device is None else tensor.to(device)
 
 

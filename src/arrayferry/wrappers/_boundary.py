@@ -8,19 +8,18 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from gymnasium.utils import RecordConstructorArgs
 
 from arrayferry._core.containers import container_for
 from arrayferry._core.convert import Converter
 from arrayferry._core.framework import Framework, TypeTable, describe, owner_of
 from arrayferry._core.tree import walk
-from arrayferry.errors import KeptWarning, OptionError
-from arrayferry.spaces import fitter, seen_from
+from arrayferry.errors import KeptWarning, OptionError, UnsupportedError
+from arrayferry.spaces import fitter, seen_from, shortcut
 
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-__all__ = ["Boundary", "Pair", "as_array", "as_frames", "one_of"]
+__all__ = ["Boundary", "Pair", "as_array", "as_frames", "one_of", "returned"]
 
 Namespace = str | ModuleType | Framework
 
@@ -51,7 +50,8 @@ class Boundary:
         self._outgoing = Converter(target_xp, target_device, copy=copy, dtypes=dtypes)
         self._action_space = action_space
         self._learns = env_xp is None
-        self._enter_by("numpy" if env_xp is None else env_xp, env_device)
+        self._env_device, self.device = env_device, target_device
+        self._enter_by("numpy" if env_xp is None else env_xp, None if env_xp is None else env_device)
         self._warned: set[str] = set()
 
     def _enter_by(self, env_xp: Namespace, device: Any) -> None:
@@ -59,25 +59,27 @@ class Boundary:
         self._incoming = Converter(env_xp, device, copy=copy)
         self._options = Converter(env_xp, device, copy=copy, _numbers=False)
         self._fit = fitter(self._action_space, self._incoming)
+        self._shortcut = shortcut(self._action_space, self._incoming)
 
     def arguments(self) -> dict[str, Any]:
-        """The frameworks and devices by name, as they are recorded in a spec."""
+        """The arguments, frameworks and devices by name, as they are recorded in a spec."""
         return {
             "env_xp": None if self._learns else self._incoming.framework.name,
             "target_xp": self._outgoing.framework.name,
-            "env_device": self._incoming.device_name,
+            "env_device": self._env_device if self._learns else self._incoming.device_name,
             "target_device": self._outgoing.device_name,
+            "copy": self._outgoing.copy,
+            "dtypes": self._outgoing.dtypes or None,
         }
 
-    def terms(self) -> dict[str, Any]:
-        """How it converts, as it is recorded in a spec."""
-        return {"copy": self._outgoing.copy, "dtypes": self._outgoing.dtypes or None}
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._action_space, {**self.arguments(), **self.terms()})
+        return _rebuild, (self._action_space, self.arguments())
 
     def enter(self, action: Any) -> Any:
         """The action as a member of the action space, in the environment's framework."""
+        member = self._shortcut(action)
+        if member is not None:
+            return member
         box = [action]
         del action
         return self._fit(self._incoming.unbox(box, ("action",), self._warn)[0])
@@ -106,8 +108,7 @@ class Boundary:
         walk(list(box), TypeTable(look))
         if found:
             self._learns = False
-            if found[0] is not self._incoming.framework:
-                self._enter_by(found[0], None)
+            self._enter_by(found[0], self._env_device)
 
     def seen(self, space: spaces.Space[Any], *, of_actions: bool = False) -> spaces.Space[Any]:
         """A space of the environment's as the agent sees it; actions are not cast by `dtypes`."""
@@ -137,6 +138,7 @@ class Pair:
     """
 
     _pair: ClassVar[tuple[str, str]]
+    _boundary: Boundary
 
     def __init_subclass__(cls, pair: str = "", **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -147,10 +149,28 @@ class Pair:
     def __init__(self, env: Any, device: Any = None, **options: Any) -> None:
         """Wrap an environment; `device` is where the agent's arrays go."""
         source, target = self._pair
-        converter = Converter(target, device)
-        RecordConstructorArgs.__init__(self, device=converter.device_name, **options)  # type: ignore[arg-type]
         super().__init__(env, source, target, None, device, **options)  # type: ignore[call-arg]
-        self.device = device
+
+    def _record(self, **arguments: Any) -> None:
+        bound = "env_xp", "target_xp", "env_device", "target_device"
+        options = {name: value for name, value in arguments.items() if name not in bound}
+        super()._record(device=arguments["target_device"], **options)  # type: ignore[misc]
+
+    @property
+    def device(self) -> Any:
+        """Where the agent's arrays go, as it was given; of a copy, by name."""
+        return self._boundary.device
+
+
+def returned(values: Any, call: str, names: Sequence[str]) -> Any:
+    """What an environment's method returned, if it is as many values as there are names."""
+    if isinstance(values, (tuple, list)) and len(values) == len(names):
+        return values
+    got = f"{len(values)} values" if isinstance(values, (tuple, list)) else f"a {type(values).__name__}"
+    raise UnsupportedError(
+        f"the environment's {call}() returned {got}, not ({', '.join(names)})",
+        "is it of an older interface? Gymnasium's documentation says how to make it a gymnasium.Env",
+    )
 
 
 def one_of(name: str, value: str, *choices: str) -> None:

@@ -8,13 +8,17 @@ from typing import Any, Generic, Literal, TypeVar
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
+from arrayferry._core.framework import describe
 from arrayferry.errors import UnsupportedError
 from arrayferry.pairs import array_conversion
-from arrayferry.wrappers._boundary import Boundary, Namespace, as_array, as_frames, one_of
+from arrayferry.wrappers._boundary import Boundary, Namespace, as_array, as_frames, one_of, returned
 
 __all__ = ["ArrayConversion", "array_conversion"]
 
 ArrayT = TypeVar("ArrayT")
+
+_RESET = ("obs", "info")
+_STEP = ("obs", "reward", "terminated", "truncated", "info")
 
 
 class ArrayConversion(gym.Wrapper[ArrayT, Any, Any, Any], RecordConstructorArgs, Generic[ArrayT]):
@@ -70,31 +74,48 @@ class ArrayConversion(gym.Wrapper[ArrayT, Any, Any, Any], RecordConstructorArgs,
         self._boundary = Boundary(
             env.action_space, env_xp, target_xp, env_device, target_device, copy, dtypes
         )
-        RecordConstructorArgs.__init__(
-            self, **self._boundary.arguments(), **self._boundary.terms(), spaces=spaces, scalars=scalars
-        )
+        self._record(**self._boundary.arguments(), spaces=spaces, scalars=scalars)
         gym.Wrapper.__init__(self, env)
         self._scalars = scalars
         if spaces == "target":
             self.observation_space = self._boundary.seen(env.observation_space)
             self.action_space = self._boundary.seen(env.action_space, of_actions=True)
 
+    def _record(self, **arguments: Any) -> None:
+        RecordConstructorArgs.__init__(self, **arguments)
+
     def step(self, action: Any) -> tuple[ArrayT, float, bool, bool, dict[str, Any]]:
         """Take a step with an action of any framework."""
-        box = [*self.env.step(self._boundary.enter(action))]
-        if self._scalars == "python":
-            reward, terminated, truncated = box[1:4]
-            box[1:4] = []
-            obs, info = self._boundary.leave(box, ("obs", "info"))
-            return obs, self._number(reward), bool(terminated), bool(truncated), info
-        box[2:4] = map(as_array, box[2:4])
-        names = ("obs", "reward", "terminated", "truncated", "info")
-        obs, reward, terminated, truncated, info = self._boundary.leave(box, names)
-        return obs, reward, terminated, truncated, info
+        result = self.env.step(self._boundary.enter(action))
+        obs, reward, terminated, truncated, info = returned(result, "step", _STEP)
+        del result
+        if self._scalars == "target":
+            box = [obs, reward, as_array(terminated), as_array(truncated), info]
+            del obs, reward, info  # so that the box alone holds them
+            obs, reward, terminated, truncated, info = self._boundary.leave(box, _STEP)
+            return obs, reward, terminated, truncated, info
+        box = [obs, info]
+        del obs, info
+        obs, info = self._boundary.leave(box, _RESET)
+        flags = self._flag(terminated, "terminated"), self._flag(truncated, "truncated")
+        return obs, self._number(reward), *flags, info
+
+    @staticmethod
+    def _flag(value: Any, name: str) -> bool:
+        try:
+            return bool(value)
+        except (TypeError, ValueError, RuntimeError) as error:
+            what = f"{name} is {describe(value)}, not one bool"
+            raise UnsupportedError(
+                what, "a vector environment? Use arrayferry.wrap, which chooses"
+            ) from error
 
     def _number(self, reward: Any) -> float:
+        if type(reward) is float:
+            return reward
         try:
-            return float(reward)
+            # Not float() of an array: torch and NumPy warn about some that have a number to give.
+            return float(reward.item() if hasattr(reward, "item") else reward)
         except (TypeError, ValueError, RuntimeError):
             # A vector of rewards, as multi-objective environments give.
             number: float = self._boundary.leave([reward], ("reward",))[0]
@@ -105,7 +126,8 @@ class ArrayConversion(gym.Wrapper[ArrayT, Any, Any, Any], RecordConstructorArgs,
     ) -> tuple[ArrayT, dict[str, Any]]:
         """Start an episode; options may be of any framework."""
         options = self._boundary.enter_options(options)
-        obs, info = self._boundary.leave([*self.env.reset(seed=seed, options=options)], ("obs", "info"))
+        box = [*returned(self.env.reset(seed=seed, options=options), "reset", _RESET)]
+        obs, info = self._boundary.leave(box, _RESET)
         return obs, info
 
     def render(self) -> Any:

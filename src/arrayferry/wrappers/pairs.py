@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import jax  # noqa: F401
     import torch  # noqa: F401
 
+Device = Any  # the name that Gymnasium has beside them
+
 __all__ = [
     "CupyToJax",
     "CupyToNumpy",

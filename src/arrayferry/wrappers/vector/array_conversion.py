@@ -12,12 +12,13 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 
 from arrayferry._core.convert import Converter
 from arrayferry.errors import UnsupportedError
-from arrayferry.wrappers._boundary import Boundary, Namespace, as_frames, one_of
+from arrayferry.wrappers._boundary import Boundary, Namespace, as_frames, one_of, returned
 
 __all__ = ["ArrayConversion"]
 
 ArrayT = TypeVar("ArrayT")
 
+_RESET = ("obs", "info")
 _STEP = ("obs", "reward", "terminated", "truncated", "info")
 
 
@@ -70,13 +71,7 @@ class ArrayConversion(VectorWrapper[ArrayT, Any, Any, Any, ArrayT], RecordConstr
         self._boundary = Boundary(
             env.action_space, env_xp, target_xp, env_device, target_device, copy, dtypes
         )
-        RecordConstructorArgs.__init__(
-            self,
-            **self._boundary.arguments(),
-            **self._boundary.terms(),
-            spaces=spaces,
-            dense_final=dense_final,
-        )
+        self._record(**self._boundary.arguments(), spaces=spaces, dense_final=dense_final)
         VectorWrapper.__init__(self, env)
         self._dense_final = dense_final
         if spaces == "target":
@@ -85,10 +80,13 @@ class ArrayConversion(VectorWrapper[ArrayT, Any, Any, Any, ArrayT], RecordConstr
             self.single_observation_space = self._boundary.seen(env.single_observation_space)
             self.single_action_space = self._boundary.seen(env.single_action_space, of_actions=True)
 
+    def _record(self, **arguments: Any) -> None:
+        RecordConstructorArgs.__init__(self, **arguments)
+
     def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Take a step in all environments, with actions of any framework."""
-        box = [*self.env.step(self._boundary.enter(actions))]
-        if self._dense_final and box[4].get("final_obs") is not None:
+        box = [*returned(self.env.step(self._boundary.enter(actions)), "step", _STEP)]
+        if self._dense_final and "final_obs" in box[4]:
             box[4] = {**box[4], "final_obs": self._dense(box[4]["final_obs"])}
         obs, reward, terminated, truncated, info = self._boundary.leave(box, _STEP)
         return obs, reward, terminated, truncated, info
@@ -98,7 +96,8 @@ class ArrayConversion(VectorWrapper[ArrayT, Any, Any, Any, ArrayT], RecordConstr
     ) -> tuple[ArrayT, dict[str, Any]]:
         """Start episodes: in all environments, or where `options["reset_mask"]` says."""
         options = self._boundary.enter_options(options)
-        obs, info = self._boundary.leave([*self.env.reset(seed=seed, options=options)], ("obs", "info"))
+        box = [*returned(self.env.reset(seed=seed, options=options), "reset", _RESET)]
+        obs, info = self._boundary.leave(box, _RESET)
         return obs, info
 
     def render(self) -> Any:
