@@ -1,0 +1,106 @@
+"""What a user writes, for mypy and pyright to read. Never executed.
+
+`test_typing.py` compares what mypy says of a line with what the comment above it promises.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import arrayferry
+from arrayferry import wrappers
+from arrayferry.wrappers import vector
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+    import torch
+    from typing_extensions import reveal_type
+
+
+def single(env: gym.Env[Any, Any], action: torch.Tensor) -> None:
+    # tuple[Tensor, float, bool, bool, dict[str, Any]]
+    reveal_type(arrayferry.wrap(env, "torch").step(action))
+    # tuple[Array, float, bool, bool, dict[str, Any]]
+    reveal_type(arrayferry.wrap(env, "jax").step(action))
+    # tuple[ndarray, float, bool, bool, dict[str, Any]]
+    reveal_type(arrayferry.wrap(env, "numpy").step(action))
+    # tuple[Tensor, dict[str, Any]]
+    reveal_type(arrayferry.wrap(env, "torch", "cuda:0").reset())
+    # tuple[Array, dict[str, Any]]
+    reveal_type(arrayferry.wrap(env, "jax", device="cpu").reset(seed=1))
+    # tuple[ndarray, dict[str, Any]]
+    reveal_type(arrayferry.wrap(env, "numpy", copy=True).reset(options={}))
+    # tuple[Any, dict[str, Any]]
+    reveal_type(arrayferry.wrap(env, "mlx").reset())
+    # tuple[Any, dict[str, Any]]
+    reveal_type(arrayferry.wrap(env, np).reset())
+
+
+def many(envs: gym.vector.VectorEnv[Any, Any, Any], actions: torch.Tensor) -> None:
+    # tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]
+    reveal_type(arrayferry.wrap(envs, "torch").step(actions))
+    # tuple[Array, Array, Array, Array, dict[str, Any]]
+    reveal_type(arrayferry.wrap(envs, "jax").step(actions))
+    # tuple[ndarray, ndarray, ndarray, ndarray, dict[str, Any]]
+    reveal_type(arrayferry.wrap(envs, "numpy").step(actions))
+    # tuple[Tensor, dict[str, Any]]
+    reveal_type(arrayferry.wrap(envs, "torch").reset(seed=[1, 2]))
+    # tuple[Array, dict[str, Any]]
+    reveal_type(arrayferry.wrap(envs, "jax", dense_final=True).reset())
+
+
+def made(action: torch.Tensor) -> None:
+    env = arrayferry.wrap(gym.make("CartPole-v1"), "torch")
+    # tuple[Tensor, float, bool, bool, dict[str, Any]]
+    reveal_type(env.step(action))
+    envs = arrayferry.wrap(gym.make_vec("CartPole-v1", num_envs=3), "jax")
+    # tuple[Array, dict[str, Any]]
+    reveal_type(envs.reset())
+
+
+def pairs(env: gym.Env[Any, Any]) -> None:
+    # tuple[Tensor, float, bool, bool, dict[str, Any]]
+    reveal_type(wrappers.NumpyToTorch(env).step(0))
+    # tuple[Tensor, float, bool, bool, dict[str, Any]]
+    reveal_type(wrappers.JaxToTorch(env, device="cpu").step(0))
+    # tuple[Array, dict[str, Any]]
+    reveal_type(wrappers.NumpyToJax(env).reset())
+    # tuple[Array, dict[str, Any]]
+    reveal_type(wrappers.TorchToJax(env, copy=True).reset())
+    # tuple[ndarray, dict[str, Any]]
+    reveal_type(wrappers.JaxToNumpy(env).reset())
+    # tuple[ndarray, float, bool, bool, dict[str, Any]]
+    reveal_type(wrappers.TorchToNumpy(env).step(0))
+
+
+def vector_pairs(envs: gym.vector.VectorEnv[Any, Any, Any]) -> None:
+    # tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]
+    reveal_type(vector.NumpyToTorch(envs).step(0))
+    # tuple[ndarray, ndarray, ndarray, ndarray, dict[str, Any]]
+    reveal_type(vector.JaxToNumpy(envs).step(0))
+    # tuple[Array, dict[str, Any]]
+    reveal_type(vector.TorchToJax(envs, "cpu").reset())
+
+
+def told(env: gym.Env[Any, Any]) -> None:
+    conversion: wrappers.ArrayConversion[torch.Tensor] = wrappers.ArrayConversion(env, "numpy", "torch")
+    # tuple[Tensor, float, bool, bool, dict[str, Any]]
+    reveal_type(conversion.step(0))
+    # Any
+    reveal_type(conversion.render())
+
+
+def wrong(env: gym.Env[Any, Any]) -> None:
+    # error: call-overload
+    arrayferry.wrap("CartPole-v1", "torch")
+    # error: arg-type
+    wrappers.ArrayConversion(env, "numpy", "torch", spaces="agent")
+    # error: arg-type
+    wrappers.ArrayConversion(env, "numpy", "torch", scalars="torch")
+    # error: call-arg
+    wrappers.ArrayConversion(env, "numpy", "torch", dense_final=True)
+    # error: assignment
+    reward: str = arrayferry.wrap(env, "torch").step(0)[1]
+    print(reward)

@@ -1,0 +1,82 @@
+"""`reveal_type` of a wrapped environment's `step` says torch.Tensor: mypy's word for it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+API = ROOT / "tests" / "typing" / "api.py"
+
+# The promise above a line: what it reveals, or which error it is.
+PROMISE = re.compile(r"\s+# (?:error: (?P<error>[\w-]+)|(?P<type>\S.*))$")
+REPORT = re.compile(
+    r":(?P<line>\d+): (?:note: Revealed type is \"(?P<type>.*)\"|error: .*\[(?P<error>[\w-]+)\])$"
+)
+
+
+def short(revealed: str) -> str:
+    """`builtins.tuple[torch._tensor.Tensor, ...]` as a person writes it."""
+    revealed = re.sub(r"numpy\.ndarray\[.*?numpy\.dtype\[Any\]\]", "ndarray", revealed)
+    return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", revealed)
+
+
+LINES = API.read_text().splitlines()
+PROMISED = {
+    number + 1: match["error"] or match["type"]
+    for number, line in enumerate(LINES, start=1)
+    if (match := PROMISE.match(line))
+}
+
+
+@pytest.fixture(scope="module")
+def reported() -> dict[int, list[str]]:
+    """What mypy says of each line, by the project's own settings. (Half a minute without its cache.)"""
+    pytest.importorskip("mypy")
+    pytest.importorskip("torch")
+    pytest.importorskip("jax")
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--strict",
+            "--config-file",
+            "pyproject.toml",
+            "--show-error-codes",
+            str(API),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "MYPYPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    found: dict[int, list[str]] = {}
+    for line in done.stdout.splitlines():
+        if line.startswith("tests/typing/api.py") and (match := REPORT.search(line)):
+            found.setdefault(int(match["line"]), []).append(match["error"] or short(match["type"]))
+    return found
+
+
+@pytest.mark.parametrize("line", PROMISED, ids=lambda line: LINES[line - 1].strip())
+def test_what_is_revealed_is_what_is_promised(line: int, reported: dict[int, list[str]]) -> None:
+    assert reported.get(line) == [PROMISED[line]]
+
+
+def test_nothing_else_is_said(reported: dict[int, list[str]]) -> None:
+    assert set(reported) <= set(PROMISED)
+
+
+def test_there_are_promises() -> None:
+    kinds = list(PROMISED.values())
+    assert len(kinds) > 25
+    assert any("Tensor" in kind for kind in kinds)
+    assert any("Array" in kind for kind in kinds)
+    assert any("ndarray" in kind for kind in kinds)

@@ -1,0 +1,184 @@
+"""`wrap` looks at what it is given, and at what the environment returns, and chooses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import arrayferry
+from arrayferry import wrappers
+from wrappers.compare import assert_array, assert_crossed, seen
+from wrappers.toys import Counter, Recorder, Scripted
+
+
+def test_a_single_environment_gets_the_single_wrapper(target: str) -> None:
+    env = arrayferry.wrap(Counter(), target)
+    assert type(env) is wrappers.ArrayConversion
+    assert isinstance(env, gym.Wrapper)
+
+
+def test_a_vector_environment_gets_the_vector_wrapper(target: str) -> None:
+    envs = arrayferry.wrap(gym.vector.SyncVectorEnv([Counter, Counter]), target)
+    assert type(envs) is wrappers.vector.ArrayConversion
+    assert isinstance(envs, gym.vector.VectorWrapper)
+
+
+def test_the_target_may_be_a_module() -> None:
+    torch = pytest.importorskip("torch")
+    jnp = pytest.importorskip("jax.numpy")
+    for xp, kind in ((torch, torch.Tensor), (jnp, jnp.ndarray), (np, np.ndarray)):
+        assert isinstance(arrayferry.wrap(Counter(), xp).reset()[0], kind)
+        assert isinstance(wrappers.ArrayConversion(Counter(), env_xp=np, target_xp=xp).reset()[0], kind)
+
+
+def test_the_target_may_be_the_environment_s_own_framework(target: str, array_type: type) -> None:
+    xp = {"jax": "jax.numpy", "mlx": "mlx.core", "dask": "dask.array"}.get(target, target)
+    first = arrayferry.wrap(Counter(), target)
+    again = arrayferry.wrap(first, target)
+    obs, _ = again.reset()
+    assert_array(obs, np.zeros(3, np.float32), target)
+    assert isinstance(again.step(arrayferry.convert(np.array(1), xp))[0], array_type)
+
+
+def arrived(env: Recorder, target: str) -> Any:
+    wrapped = arrayferry.wrap(env, target)
+    wrapped.reset()
+    wrapped.step(arrayferry.convert(np.ones(3, np.float32), target))
+    return env.actions[0]
+
+
+@pytest.mark.parametrize("framework", ["jax.numpy", "torch", "numpy"])
+def test_the_framework_is_learned_from_the_first_observation(framework: str, target: str) -> None:
+    xp = pytest.importorskip(framework)
+    assert isinstance(arrived(Recorder(xp=xp), target), type(xp.zeros(1)))
+
+
+def test_it_may_be_learned_from_a_step_and_from_an_info(target: str) -> None:
+    jnp = pytest.importorskip("jax.numpy")
+    env = Recorder()
+    env.reset = lambda **kwargs: ("start", {"a": {"b": [jnp.zeros(2)]}})  # type: ignore[method-assign]
+    assert isinstance(arrived(env, target), jnp.ndarray)
+
+
+def test_it_is_learned_through_wrappers_and_nested_observations(target: str) -> None:
+    jnp = pytest.importorskip("jax.numpy")
+    env = Recorder(spaces.Discrete(3), xp=jnp)
+    inner = gym.wrappers.TransformObservation(env, lambda obs: {"deep": (obs, "text")}, None)
+    wrapped = arrayferry.wrap(gym.wrappers.TimeLimit(inner, 10), target)
+    wrapped.reset()
+    obs, *_ = wrapped.step(arrayferry.convert(np.array(2), target))
+    assert_crossed(obs, {"deep": (np.zeros(3, np.float32), "text")}, target)
+    assert isinstance(env.actions[0], jnp.ndarray)
+
+
+@pytest.mark.parametrize("name", ["FrozenLake-v1", "Blackjack-v1"])
+def test_an_environment_of_python_numbers_gets_numpy_actions(name: str, target: str) -> None:
+    taken: list[Any] = []
+    env = gym.wrappers.TransformAction(gym.make(name), lambda action: taken.append(action) or action, None)
+    wrapped = arrayferry.wrap(env, target)
+    obs, _ = wrapped.reset(seed=1)
+    wrapped.step(arrayferry.convert(np.array(1), target))
+    assert [type(action) for action in taken] == [np.int64]
+    bare = gym.make(name).reset(seed=1)[0]
+    assert_crossed(obs, bare, target, "obs")
+
+
+def test_a_told_framework_is_not_learned() -> None:
+    """`ArrayConversion` is told: an environment that returns NumPy may still want JAX actions."""
+    jnp = pytest.importorskip("jax.numpy")
+    for make in (
+        lambda env: wrappers.ArrayConversion(env, env_xp="jax", target_xp="numpy"),
+        lambda env: arrayferry.wrap(env, "numpy", env_xp="jax"),
+    ):
+        env = Recorder()
+        wrapped = make(env)
+        wrapped.reset()
+        wrapped.step(np.ones(3, np.float32))
+        assert isinstance(env.actions[0], jnp.ndarray)
+
+
+def test_actions_go_to_the_environment_s_device_also_when_its_framework_is_learned() -> None:
+    torch = pytest.importorskip("torch")
+    for options in ({"env_xp": "torch", "env_device": "meta"}, {"env_device": "meta"}):
+        env = Recorder(xp=torch)
+        wrapped = arrayferry.wrap(env, "numpy", **options)
+        wrapped.reset()
+        wrapped.step(np.ones(3, np.float32))
+        assert isinstance(env.actions[0], torch.Tensor)
+        assert env.actions[0].device.type == "meta"
+
+
+@pytest.fixture(scope="module")
+def functional() -> list[Any]:
+    """The same JAX environment twice, made once: JAX compiles for each."""
+    pytest.importorskip("flax")
+    return [gym.make("phys2d/CartPole-v1", disable_env_checker=True) for _ in range(2)]
+
+
+def test_the_functional_jax_environment(functional: list[Any], target: str) -> None:
+    jax = pytest.importorskip("jax")
+    bare, env = functional
+    taken: list[Any] = []
+    wrapped = arrayferry.wrap(
+        gym.wrappers.TransformAction(env, lambda action: taken.append(action) or action, None), target
+    )
+    assert_crossed(wrapped.reset(seed=3)[0], bare.reset(seed=3)[0], target)
+    got = wrapped.step(arrayferry.convert(np.array(1), target))
+    want = bare.step(jax.numpy.asarray(1))
+    assert_crossed(got[0], want[0], target)
+    assert got[1:4] == want[1:4]
+    assert isinstance(taken[0], jax.Array)
+    assert taken[0].dtype == jax.numpy.int32
+
+
+def test_numpy_to_jax_to_torch() -> None:
+    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+    taken: list[Any] = []
+    bare, base = gym.make("CartPole-v1"), gym.make("CartPole-v1")
+    base = gym.wrappers.TransformAction(base, lambda action: taken.append(action) or action, None)
+    middle = arrayferry.wrap(base, "jax")
+    between: list[Any] = []
+    spied = gym.wrappers.TransformAction(middle, lambda action: between.append(action) or action, None)
+    env = arrayferry.wrap(spied, "torch")
+    assert_array(env.reset(seed=7)[0], bare.reset(seed=7)[0], "torch")
+    for action in (0, 1, 1, 0, 1):
+        got, want = env.step(torch.tensor(action)), bare.step(action)
+        assert_array(got[0], want[0], "torch")
+        assert got[1:4] == want[1:4]
+    assert all(isinstance(action, jax.Array) for action in between)
+    assert all(type(action) is np.int64 for action in taken)
+
+
+def test_what_is_no_environment_is_refused() -> None:
+    for thing in ("CartPole-v1", Counter, None, lambda: Counter()):
+        with pytest.raises(arrayferry.UnsupportedError, match=r"gym\.make"):
+            arrayferry.wrap(thing, "numpy")  # type: ignore[call-overload]
+
+
+def test_attributes_of_the_environment_are_within_reach(target: str) -> None:
+    env = arrayferry.wrap(Counter(length=7), target)
+    assert env.unwrapped.length == 7
+    assert env.get_wrapper_attr("length") == 7
+    assert env.metadata["render_fps"] == 10
+    assert env.render_mode is None
+    env.set_wrapper_attr("length", 9)
+    assert env.unwrapped.length == 9
+
+
+def test_close_closes(target: str) -> None:
+    env = Scripted()
+    closed = []
+    env.close = lambda: closed.append(True)  # type: ignore[method-assign]
+    arrayferry.wrap(env, target).close()
+    assert closed == [True]
+
+
+def test_a_seed_makes_the_same_episode(target: str) -> None:
+    env = arrayferry.wrap(gym.make("CartPole-v1"), target)
+    first, second, other = (seen(env.reset(seed=seed)[0]) for seed in (1, 1, 2))
+    assert first.tobytes() == second.tobytes()
+    assert first.tobytes() != other.tobytes()
