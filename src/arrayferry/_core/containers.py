@@ -55,26 +55,41 @@ def _build_mapping(old: Mapping[Any, Any], new: list[Any]) -> Any:
     items = dict(zip(old, new))
     try:
         if isinstance(old, dict):  # its items are in the object itself, so a shallow copy is its own
-            built: Any = copy.copy(old)
+            built: Any = _twin(old)
             for key, value in items.items():
                 built[key] = value
         else:
             built = type(old)(items)  # type: ignore[call-arg]
-        if len(built) == len(items) and all(built[key] is value for key, value in items.items()):
+        if len(built) == len(items) and all(_holds(built[key], value) for key, value in items.items()):
             return built
+    except UnsupportedError:
+        raise
     except Exception as error:
         raise _refuse(old) from error
     raise _refuse(old)
 
 
+def _twin(old: _T) -> _T:
+    """A shallow copy, to be filled with other values."""
+    twin = copy.copy(old)
+    if twin is old:
+        raise _refuse(old)
+    return twin
+
+
+def _holds(found: Any, value: Any) -> bool:
+    # Some mappings give their inner mappings in a new coat each time.
+    return found is value or (isinstance(value, Mapping) and type(found) is type(value))
+
+
 def _build_list(old: list[Any], new: list[Any]) -> list[Any]:
-    built = copy.copy(old)
+    built = _twin(old)
     built[:] = new
     return built
 
 
 def _build_deque(old: deque[Any], new: list[Any]) -> deque[Any]:
-    built = copy.copy(old)
+    built = _twin(old)
     built.clear()
     built.extend(new)
     return built
@@ -90,7 +105,7 @@ def _build_tuple(old: tuple[Any, ...], new: list[Any]) -> Any:
 
 
 def _build_dataclass(old: Any, new: list[Any]) -> Any:
-    built = copy.copy(old)
+    built = _twin(old)
     for name, value in zip(_field_names(old), new):
         object.__setattr__(built, name, value)  # frozen ones refuse their own
     return built

@@ -10,7 +10,7 @@ import numpy as np
 from arrayferry._core.framework import Array, dtype_name
 from arrayferry.errors import OptionError
 
-__all__ = ["ML_DTYPES", "STANDARD", "Cast", "cast_for", "dtype_names", "first_lost"]
+__all__ = ["ML_DTYPES", "STANDARD", "Cast", "cast_for", "dtype_names", "first_lost", "next_available"]
 
 _FLOAT8 = tuple(
     f"float8_{kind}"
@@ -90,6 +90,12 @@ def _cast(old: np.dtype[Any], new: np.dtype[Any], check: bool = False) -> Cast:
     return Cast(new, old == new and old.num == new.num, check)
 
 
+def next_available(name: str, available: frozenset[str]) -> str:
+    """The name itself if the target has it, else of the next dtype that it has."""
+    rungs = (rung.lstrip("!") for rung in _LADDERS[name].split())
+    return next((rung for rung in rungs if rung in available), name)
+
+
 def _named_dtype(name: str) -> np.dtype[Any]:
     if name in ML_DTYPES:
         import ml_dtypes
@@ -107,7 +113,12 @@ def first_lost(old: Array, new: Array) -> str:
     >>> first_lost(np.array([1, 2**40]), np.array([1, 0], np.int32))
     '1099511627776 at [1]'
     """
-    lost = np.isinf(new) & np.isfinite(old) if new.dtype.kind in "fc" else new != old
+    if new.dtype.kind == "f":
+        lost = np.isinf(new) & np.isfinite(old)
+    elif new.dtype.kind == "c":
+        lost = np.isinf(new.real) & np.isfinite(old.real) | np.isinf(new.imag) & np.isfinite(old.imag)
+    else:
+        lost = new != old
     if not lost.any():
         return ""
     index = tuple(int(axis[0]) for axis in np.nonzero(lost)) if old.ndim else ()

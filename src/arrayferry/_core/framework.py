@@ -162,6 +162,7 @@ def register_framework(framework: Framework) -> Framework:
 
     Python's own `array.array`, made a framework:
 
+        >>> import numpy as np
         >>> from array import array
         >>> stdlib = Framework(
         ...     name="array",
@@ -255,6 +256,7 @@ def describe(array: Any, framework: Framework | None = None) -> str:
 def dtype_name(dtype: Any) -> str:
     """The plain name of any framework's dtype, of a scalar type, or of a name.
 
+    >>> import numpy as np
     >>> dtype_name(np.dtype(">f4")), dtype_name(np.int8), dtype_name("xp.bfloat16")
     ('float32', 'int8', 'bfloat16')
     """

@@ -14,7 +14,7 @@ import numpy as np
 
 from arrayferry._core import ownership
 from arrayferry._core.containers import OBJECT_ARRAY
-from arrayferry._core.dtypes import STANDARD, Cast, cast_for, first_lost
+from arrayferry._core.dtypes import STANDARD, Cast, cast_for, first_lost, next_available
 from arrayferry._core.framework import Array, Framework, describe, dtype_name
 from arrayferry._core.tree import KEEP, Handler
 from arrayferry.errors import FerryError, NarrowingError, SharingError, TransferError
@@ -131,7 +131,7 @@ class Job:
 
     def _within(self, source: Framework, array: Any) -> Any:
         name = dtype_name(array.dtype)
-        wanted, share = self.wanted.get(name), self.copy is False
+        wanted, share = self._wanted(name), self.copy is False
         if source.within is not None:
             found = source.within(array, self.device, wanted, share)
             return KEEP if found is None else found
@@ -144,9 +144,14 @@ class Job:
             raise SharingError(what, "copy=None, which makes it so")
         return array
 
+    def _wanted(self, name: str) -> str | None:
+        """What the user wants instead of a dtype, as far as the target has it."""
+        wanted = self.wanted.get(name)
+        return None if wanted is None else next_available(wanted, self.target.dtypes(self.device))
+
     def _from_device(self, source: Framework, array: Any) -> Any:
         target, name = self.target, dtype_name(array.dtype)
-        wanted, share = self.wanted.get(name), self.copy is False
+        wanted, share = self._wanted(name), self.copy is False
         assert source.on_host is not None
         assert target.from_dlpack is not None
         assert target.within is not None

@@ -119,10 +119,16 @@ def device(spec: Any) -> Any:
         return spec
     platform, _, index = str(spec).partition(":")
     try:
-        return jax.devices(platform)[_positive(index or "0")]
+        return jax.devices(_known(platform))[_positive(index or "0")]
     except (RuntimeError, ValueError, IndexError) as error:
         hint = f"the devices here are: {', '.join(devices())}"
         raise DeviceError(f"JAX has no device {str(spec)!r} here", hint) from error
+
+
+def _known(platform: str) -> str:
+    if not platform.isidentifier():  # JAX takes an empty name for its default
+        raise ValueError(platform)
+    return platform
 
 
 def _positive(index: str) -> int:

@@ -186,9 +186,21 @@ def _refuse_what_has_no_memory(tensor: torch.Tensor) -> None:
         raise UnsupportedError("a quantized tensor has no plain values", "call .dequantize() first")
     if tensor.is_meta:
         raise UnsupportedError("a meta tensor has a shape but no values", "make it on another device")
-    if not tensor.untyped_storage().nbytes() and tensor.numel():
-        # Reading it would end the process.
-        raise UnsupportedError("the storage of this tensor was freed", "convert it before it is resized")
+    try:
+        address, held = tensor.data_ptr(), tensor.untyped_storage().nbytes()
+    except RuntimeError as error:
+        what = "a tensor inside of vmap, grad or another transform has no values of its own"
+        raise UnsupportedError(what, "convert outside of the transform") from error
+    if tensor.numel() and (not address or (held < tensor.nbytes and held < _extent(tensor))):
+        # Reading it would give garbage, or end the process.
+        what = "there are no values behind this tensor: it is inside a transform, or its storage was resized"
+        raise UnsupportedError(what, "convert outside of the transform, and before the storage is resized")
+
+
+def _extent(tensor: torch.Tensor) -> int:
+    """The bytes of storage that its elements reach to."""
+    steps = ((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    return int(tensor.itemsize * (tensor.storage_offset() + 1 + sum(steps)))
 
 
 @cache

@@ -46,7 +46,7 @@ class ArrayConversion(VectorWrapper[ArrayT, Any, Any, Any, ArrayT], RecordConstr
         >>> obs, info = envs.reset(seed=123)
         >>> obs, reward, terminated, truncated, info = envs.step(envs.action_space.sample())
         >>> obs.shape, reward, terminated
-        (torch.Size([3, 4]), tensor([1., 1., 1.], dtype=torch.float64), tensor([False, False, False]))
+        (torch.Size([3, 4]), tensor([1., 1., 1.]), tensor([False, False, False]))
     """
 
     def __init__(
