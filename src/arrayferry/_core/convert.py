@@ -21,7 +21,7 @@ from arrayferry._core.framework import (
 )
 from arrayferry._core.routes import Job
 from arrayferry._core.tree import KEEP, Handler, walk
-from arrayferry.errors import OptionError
+from arrayferry.errors import FerryError, OptionError
 
 __all__ = ["Converter", "convert", "register_leaf"]
 
@@ -82,6 +82,7 @@ class Converter:
         copy: bool | None = None,
         dtypes: Mapping[Any, Any] | None = None,
         _numbers: bool = True,  # whether Python's numbers become arrays
+        _together: bool = True,  # whether leaves may cross together
     ) -> None:
         if copy is not None and copy is not True and copy is not False:
             raise OptionError(f"copy={copy!r}", "it is None, True or False")
@@ -90,14 +91,14 @@ class Converter:
         self.copy = copy
         self.dtypes = dtype_names(dtypes)
         self._numbers = _numbers
-        self._job = Job(self.framework, self.device, copy, self.dtypes)
+        self._job = Job(self.framework, self.device, copy, self.dtypes, _together)
         self._handlers = TypeTable(self._handler_for)
 
     def __call__(self, value: Any) -> Any:
         """Convert a value: a leaf, or any structure of them."""
         box = [value]
         del value  # so that the box alone holds it, if the caller holds it no more
-        return walk(box, self._handlers)[0]
+        return self.unbox(box)[0]
 
     def unbox(
         self,
@@ -112,7 +113,18 @@ class Converter:
             names: what the values are called in messages.
             on_keep: told the path and the leaf, when a leaf has no counterpart in the target.
         """
-        return walk(box, self._handlers, names, on_keep)
+        if not self._job.together:
+            return walk(box, self._handlers, names, on_keep)
+        try:
+            return walk(box, self._handlers, names, on_keep, self._job.cross)
+        except FerryError as error:
+            if error.where:
+                raise
+            # Something went wrong after the walk: one by one, to learn where.
+            alone = Converter(
+                self.framework, self.device, copy=self.copy, dtypes=self.dtypes, _together=False
+            )
+            return alone.unbox(box, names, on_keep)
 
     @property
     def device_name(self) -> Any:

@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -58,6 +57,8 @@ class Framework:
             `share`, a view or a `SharingError`. None: this array has no counterpart, leave it alone.
         from_numpy: `(ndarray, device, share)` to an array. Without `share` the memory is private and
             may be taken over; with it, the array sees the memory, or a `SharingError` is raised.
+        from_numpy_together: `(ndarrays, device)`, for frameworks that take many private arrays at the
+            price of one.
         within: `(array, device, dtype, share)`, from this framework to itself; through NumPy if None.
         place: `(array)` to the device that it is on, where it stays on the way through NumPy to itself.
         dtypes: `(device)` to the names of the dtypes it can hold there, now.
@@ -72,7 +73,7 @@ class Framework:
         adopt: `from_numpy` for the commonest case, as fast as the framework can: an array of a standard
             dtype, for the default device. Only for frameworks whose `dtypes` never change.
         immutable: whether its arrays cannot be written to.
-        alignment: bytes to which private copies are aligned, for frameworks that adopt aligned memory.
+        alignment: bytes to which large private copies are aligned, for frameworks that adopt such memory.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Framework:
     extra: str = ""
     within: Callable[[Any, Any, str | None, bool], Any] | None = None
     place: Callable[[Any], Any] = lambda array: None
+    from_numpy_together: Callable[[list[Array], Any], list[Any]] | None = None
     scalars: Callable[[Any], Mapping[type, str]] = lambda device: _WIDE_SCALARS
     device: Callable[[Any], Any] = _host_device
     device_name: Callable[[Any], str] = str
@@ -196,12 +198,20 @@ def find_framework(to: str | ModuleType | Framework) -> Framework:
         if wrapped == framework.name or wrapped in framework.modules:
             framework.load()
             return framework
-    for plugin in entry_points(group="arrayferry.frameworks", name=name):
-        return register_framework(plugin.load())
+    if (plugin := _plugin(name)) is not None:
+        return register_framework(plugin)
     module = to if isinstance(to, ModuleType) else sys.modules.get(name)
     if module is not None and (hasattr(module, "asarray") or hasattr(module, "from_dlpack")):
         return _generic(module)
     raise UnknownFrameworkError(f"{name!r} is no array framework", _how_to_name_one())
+
+
+def _plugin(name: str) -> Framework | None:
+    """What another distribution offers under this name."""
+    from importlib.metadata import entry_points  # takes longer to import than all of arrayferry
+
+    found = next(iter(entry_points(group="arrayferry.frameworks", name=name)), None)
+    return None if found is None else found.load()
 
 
 def _how_to_name_one() -> str:

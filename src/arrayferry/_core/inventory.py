@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 
 from arrayferry._core.framework import find_framework, registered
 
@@ -29,6 +28,8 @@ def frameworks() -> dict[str, FrameworkInfo]:
     >>> frameworks()["numpy"].devices
     ('cpu',)
     """
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
     found = {}
     for name, framework in registered().items():
         for distribution in framework.distributions or (name,):

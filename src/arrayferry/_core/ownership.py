@@ -28,13 +28,16 @@ import numpy as np
 
 from arrayferry._core.framework import Array
 
-__all__ = ["COUNTS_PROVE", "OURS_TO_TAKE", "is_fresh", "private_copy", "takeable"]
+__all__ = ["COUNTS_PROVE", "LARGE", "OURS_TO_TAKE", "is_fresh", "private_copy", "takeable"]
 
 COUNTS_PROVE = (
     sys.implementation.name == "cpython"
     and sys.version_info < (3, 14)
     and not sysconfig.get_config_var("Py_GIL_DISABLED")
 )
+
+# From this many bytes on, adopting aligned memory beats copying it once more.
+LARGE = 1 << 18
 
 # C_CONTIGUOUS | OWNDATA | ALIGNED | WRITEABLE, as in numpy/ndarraytypes.h.
 OURS_TO_TAKE = 0x0001 | 0x0004 | 0x0100 | 0x0400
@@ -71,6 +74,8 @@ def is_fresh(box: list[Array]) -> bool:
 
 def private_copy(array: Array, dtype: np.dtype[Any], alignment: int = 0) -> Array:
     """The values in new, C-ordered, native memory, cast to `dtype`."""
+    if array.nbytes < LARGE:
+        alignment = 0
     if not alignment and array.dtype.num == dtype.num:  # else NumPy may keep a dtype that is only equal
         return np.array(array, dtype=dtype, order="C", copy=True)
     copy = _aligned(array.shape, dtype, alignment) if alignment else np.empty(array.shape, dtype)

@@ -14,13 +14,23 @@ from typing import Any, TypeAlias
 from arrayferry._core import ownership
 from arrayferry.errors import CircularError, FerryError
 
-__all__ = ["KEEP", "Container", "Handler", "walk"]
+__all__ = ["KEEP", "Container", "Handler", "Later", "walk"]
 
 # What a type's handler gets: the object, and how many references there are to it (or MANY, when
 # somebody could reach it through its container). It gives back what the leaf becomes; or a
-# Container, to be walked; or KEEP, for a leaf that has no counterpart and stays as it is.
+# Container, to be walked; or KEEP, for a leaf that has no counterpart and stays as it is; or Later, for
+# a leaf that is converted together with the others.
 Handler = Callable[[Any, int], Any]
 MANY = 1 << 62
+
+
+class Later:
+    """A leaf whose memory is private already, and that all of its kind will cross together."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +67,7 @@ def walk(
     handlers: Mapping[type, Handler],
     names: Sequence[str] = ("value",),
     on_keep: Callable[[str, Any], None] | None = None,
+    cross: Callable[[list[Any]], list[Any]] | None = None,
 ) -> list[Any]:
     """Convert the values in `box`.
 
@@ -65,7 +76,10 @@ def walk(
         handlers: what to do with each type.
         names: what the values are called in paths.
         on_keep: told the path and the leaf, when a leaf has no counterpart in the target.
+        cross: what becomes of all that is `Later`, together.
     """
+    waiting: list[tuple[list[Any], int, Any]] = []  # in which results, where, and the array
+    unbuilt: list[tuple[list[Any], int, Container, Any, list[Any]]] = []  # the same, for containers
     stack: list[_Frame] = []
     node: Any = box
     container, children, alone = _BOX, iter(box), True
@@ -75,7 +89,11 @@ def walk(
             for child in children:
                 references = getrefcount(child) if alone else MANY
                 found = handlers[type(child)](child, references)
-                if type(found) is not Container:
+                kind = type(found)
+                if kind is Later:
+                    waiting.append((results, len(results), found.array))
+                    results.append(None)
+                elif kind is not Container:
                     results.append(found)
                 elif found is KEEP:
                     if on_keep is not None:
@@ -91,14 +109,25 @@ def walk(
                     break
             else:
                 if not stack:
-                    return results
-                built = container.build(node, results)
+                    break
+                above = stack[-1][3]
+                if waiting:  # what is inside may be among them
+                    unbuilt.append((above, len(above), container, node, results))
+                    built = None
+                else:
+                    built = container.build(node, results)
                 node, container, children, results, alone = stack.pop()
                 results.append(built)
     except FerryError as error:
         here = node, container, children, results, alone
         error.at(_path([*stack, here], names))
         raise
+    if waiting and cross is not None:
+        for (place, index, _), array in zip(waiting, cross([array for _, _, array in waiting])):
+            place[index] = array
+        for place, index, container, node, values in unbuilt:
+            place[index] = container.build(node, values)
+    return results
 
 
 # A container that is being walked: itself, its kind, the children to come, the results so far (their

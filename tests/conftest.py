@@ -1,0 +1,83 @@
+"""What all tests share: the frameworks that are installed, clean registries, and other processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import arrayferry
+from arrayferry._core import containers, convert, framework
+from arrayferry.testing import SEPARATE
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Examples are cheap and the machine may be busy: no deadline, and slowness is no failure.
+settings.register_profile(
+    "default",
+    max_examples=500,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile("stress", settings.get_profile("default"), max_examples=10_000)
+settings.load_profile("default")
+
+# TensorFlow and Paddle are tested in processes of their own: see test_own_process.py.
+NAMES = [name for name in arrayferry.frameworks() if name not in SEPARATE]
+
+
+def _usable(name: str) -> str:
+    if not arrayferry.frameworks()[name].devices:
+        pytest.skip(f"{name} has no device here")
+    return name
+
+
+@pytest.fixture(params=NAMES)
+def name(request):
+    """The name of each installed framework."""
+    return _usable(request.param)
+
+
+@pytest.fixture(params=list(product(NAMES, repeat=2)), ids="-to-".join)
+def pair(request):
+    """The names of each ordered pair of installed frameworks."""
+    return tuple(_usable(name) for name in request.param)
+
+
+@pytest.fixture(autouse=True)
+def _clean_registries():
+    """What a test registers is gone after it."""
+    registries = [framework._registry, containers._registered, convert._registered_leaves]
+    before = [dict(registry) for registry in registries]
+    yield
+    if any(list(a.items()) != list(b.items()) for a, b in zip(registries, before, strict=True)):
+        for registry, contents in zip(registries, before, strict=True):
+            registry.clear()
+            registry.update(contents)
+        framework.forget_decisions()
+
+
+@pytest.fixture(scope="session")
+def run_python():
+    """Run code in a process of its own, which must not die, and give back what it printed."""
+
+    def run(code: str, *, timeout: float = 120, **env: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", code],
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **env},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        end = "\n".join(done.stderr.splitlines()[-25:])
+        assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{end}"
+        return done.stdout
+
+    return run

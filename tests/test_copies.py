@@ -1,0 +1,214 @@
+"""copy=None, True and False: whose memory it is afterwards, for every pair of frameworks."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+import numpy as np
+import pytest
+
+from arrayferry import Converter, FerryError, SharingError, convert, frameworks
+from arrayferry.testing import LAYOUTS, at_offset, bits, edges, overwrite
+
+
+@pytest.mark.parametrize("copy", [None, True])
+def test_what_you_receive_is_yours(pair, copy):
+    source, target = pair
+    ours = convert(edges("float32"), source)
+    result = convert({"x": [ours]}, target, copy=copy)["x"][0]
+    overwrite(ours)
+    assert bits(result) == bits(edges("float32"))
+    before = bits(ours)
+    overwrite(result)
+    assert bits(ours) == before
+    assert result is not ours
+
+
+@pytest.mark.parametrize("copy", [None, True])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_result_is_plain_and_writable(target, layout, copy):
+    if target not in frameworks():
+        pytest.skip(f"{target} is not installed")
+    source = LAYOUTS[layout](edges("float32"))
+    result = convert(convert(source, target, copy=copy), "numpy", copy=False)
+    assert result.flags.c_contiguous
+    assert result.flags.writeable
+    assert result.flags.aligned
+    assert result.dtype.isnative
+
+
+@pytest.mark.parametrize("target", [name for name in ("numpy", "torch") if name in frameworks()])
+def test_copy_is_new_memory_even_where_nobody_could_tell(target):
+    array = np.arange(8.0)
+    address = array.ctypes.data
+    box = [array]
+    del array
+    [result] = Converter(target, copy=True).unbox(box)
+    assert convert(result, "numpy", copy=False).ctypes.data != address
+
+
+def test_jax_array_is_copied_for_jax():
+    jax = pytest.importorskip("jax")
+    source = jax.numpy.arange(4.0)
+    for copy in None, True:
+        result = convert(source, "jax", copy=copy)
+        assert result.unsafe_buffer_pointer() != source.unsafe_buffer_pointer()
+    jax.jit(lambda x: x + 1, donate_argnums=0)(source)
+    assert result.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("copy", [None, True])
+def test_source_is_released(pair, copy):
+    source, target = pair
+    value = {"x": [convert(edges("float32"), source)]}
+    before = sys.getrefcount(value["x"][0])
+    for _ in range(20):
+        convert(value, target, copy=copy)
+    if sys.getrefcount(value["x"][0]) != before:
+        gc.collect()
+    after = sys.getrefcount(value["x"][0])  # not in the assert: pytest keeps a reference to what it shows
+    assert after == before
+
+
+# --- copy=False
+
+SHARE = {("numpy", "numpy"), ("numpy", "torch"), ("torch", "numpy"), ("torch", "torch")}
+SHARE |= {("jax", "jax"), ("jax", "numpy"), ("numpy", "jax"), ("torch", "jax")}
+
+
+def aligned(name):
+    """An array in memory that any framework could adopt."""
+    if name == "torch":
+        return convert(edges("float32"), "torch").clone()
+    return at_offset(edges("float32"), 0) if name == "numpy" else convert(edges("float32"), name)
+
+
+def test_shared_or_refused(pair):
+    source, target = pair
+    ours = aligned(source)
+    try:
+        result = convert({"x": [ours]}, target, copy=False)["x"][0]
+    except SharingError as refusal:
+        result, error = None, refusal
+    if result is None:
+        assert pair not in SHARE
+        assert error.where == 'value["x"][0]'
+        assert error.hint
+    else:
+        assert pair != ("jax", "torch"), "a tensor on immutable memory"
+        assert bits(result) == bits(edges("float32"))
+        assert source == target or not overwrite(ours) or source == "mlx" or bits(result) == bits(ours)
+
+
+def test_array_is_itself_where_it_is_one_already(name):
+    array = convert(edges("float32"), name)
+    result = convert(array, name, copy=False)
+    assert result is array or np.shares_memory(np.asarray(result), np.asarray(array))
+
+
+def test_jax_array_is_seen_as_read_only():
+    jnp = pytest.importorskip("jax.numpy")
+    source = jnp.arange(4.0)
+    view = convert(source, "numpy", copy=False)
+    assert not view.flags.writeable
+    assert view.ctypes.data == source.unsafe_buffer_pointer()
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        view.flags.writeable = True
+
+
+def test_numpy_is_shared_with_jax_at_every_aligned_address():
+    jax = pytest.importorskip("jax")
+    for _ in range(20):
+        source = at_offset(edges("float32"), 0)
+        result = convert(source, "jax", copy=False)
+        assert result.unsafe_buffer_pointer() == source.ctypes.data
+    with jax.enable_x64(True):
+        source = at_offset(edges("float64"), 0)
+        assert convert(source, "jax", copy=False).unsafe_buffer_pointer() == source.ctypes.data
+
+
+def read_only(array):
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+F32 = at_offset(edges("float32"), 0)
+REFUSED = {
+    "torch": {
+        "read-only": read_only(F32),
+        "flipped": F32[::-1],
+        "byte-swapped": F32.astype(F32.dtype.newbyteorder()),
+        "in a record": LAYOUTS["in a record"](F32),
+        "elements not aligned": at_offset(F32, 1),
+        "broadcast, which is read-only": np.broadcast_to(F32, (2, 2, 3)),
+    },
+    "jax": {
+        "not at a multiple of 64": at_offset(F32, 16),
+        "flipped": F32[::-1],
+        "stepped": F32[:, ::2],
+        "byte-swapped": F32.astype(F32.dtype.newbyteorder()),
+        "another dtype": at_offset(edges("float64"), 0),
+        "another integer": at_offset(edges("int64"), 0),
+    },
+}
+CASES = [(target, kind) for target, kinds in REFUSED.items() for kind in kinds]
+
+
+@pytest.mark.parametrize(("target", "kind"), CASES, ids="-".join)
+def test_what_cannot_be_shared_is_refused(target, kind):
+    pytest.importorskip(target)
+    with pytest.raises(SharingError) as caught:
+        convert({"obs": (REFUSED[target][kind],)}, target, copy=False)
+    assert caught.value.where == 'value["obs"][0]'
+    assert "copy=None" in caught.value.hint
+
+
+def test_another_device_or_dtype_cannot_be_shared():
+    torch = pytest.importorskip("torch")
+    for source in np.zeros(3, "float32"), torch.zeros(3):
+        with pytest.raises(SharingError, match="meta"):
+            convert([source], "torch", "meta", copy=False)
+        with pytest.raises(SharingError, match="float16"):
+            convert([source], "torch", copy=False, dtypes={"float32": "float16"})
+    with pytest.raises(SharingError, match="float16"):
+        convert([np.zeros(3, "float32")], "numpy", copy=False, dtypes={"float32": "float16"})
+    if "jax" in frameworks():
+        source = convert(np.zeros(3, "float32"), "jax")
+        with pytest.raises(SharingError, match="float16"):
+            convert([source], "jax", copy=False, dtypes={"float32": "float16"})
+        with pytest.raises(SharingError, match="read-only"):
+            convert([source], "torch", copy=False)
+
+
+def test_lazy_tensors_cannot_be_shared_with_numpy():
+    torch = pytest.importorskip("torch")
+    conjugate = torch.tensor([1 + 2j]).conj()
+    for lazy in conjugate, conjugate.imag:
+        with pytest.raises(SharingError, match="copy=None"):
+            convert(lazy, "numpy", copy=False)
+
+
+def test_layouts_that_numpy_holds_are_shared_with_numpy():
+    for layout in "flipped", "stepped", "transposed", "read-only", "broadcast", "in a record":
+        source = LAYOUTS[layout](edges("float32"))
+        assert np.shares_memory(convert(source, "numpy", copy=False), source)
+
+
+@pytest.mark.parametrize("copy", ["no", 1, 0, "None"], ids=repr)
+def test_copy_has_three_values(copy):
+    with pytest.raises(ValueError, match="copy="):
+        convert(np.zeros(2), "numpy", copy=copy)
+    with pytest.raises(FerryError):
+        Converter("numpy", copy=copy)
+
+
+def test_bfloat16_is_shared_between_numpy_and_torch():
+    pytest.importorskip("torch")
+    source = edges("bfloat16")
+    result = convert(source, "torch", copy=False)
+    overwrite(source)
+    assert bits(result) == bits(source)
+    assert bits(convert(result, "numpy", copy=False)) == bits(source)

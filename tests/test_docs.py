@@ -1,0 +1,131 @@
+"""Every example in the docs runs, none is skipped, and the import arrows hold."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+import arrayferry
+from arrayferry._core.framework import registered
+
+ROOT = Path(__file__).resolve().parent.parent
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+FILES = [file.relative_to(ROOT / "src").with_suffix("") for file in sorted((ROOT / "src").rglob("*.py"))]
+MODULES = [".".join(file.parts).removesuffix(".__init__") for file in FILES if file.name != "__main__"]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+
+
+def examples_of(module: str) -> list[doctest.DocTest]:
+    return [test for test in doctest.DocTestFinder().find(importlib.import_module(module)) if test.examples]
+
+
+def examples_in(text: str, name: str) -> doctest.DocTest:
+    text = re.sub(r"^\s*```.*$", "", text, flags=re.MULTILINE)  # a fence is no expected output
+    return doctest.DocTestParser().get_doctest(text, {}, name, name, 0)
+
+
+def run(test: doctest.DocTest) -> None:
+    missing = set(registered()) - set(arrayferry.frameworks())
+    source = " ".join(example.source for example in test.examples)
+    if named := [name for name in missing if re.search(rf"\b{name}\b", source)]:
+        pytest.skip(f"{', '.join(named)} is not installed")
+    report: list[str] = []
+    result = doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=report.append)
+    assert result.failed == 0, "".join(report)
+    assert result.attempted == len(test.examples) > 0
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_examples_in_docstrings(module):
+    for test in examples_of(module):
+        run(test)
+
+
+def test_the_modules_with_examples_are_found():
+    with_examples = {module for module in MODULES if examples_of(module)}
+    assert {
+        "arrayferry",
+        "arrayferry.errors",
+        "arrayferry.testing",
+        "arrayferry._core.convert",
+    } <= with_examples
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_in_pages(page):
+    text = page.read_text(encoding="utf-8")
+    if ">>>" in text:
+        run(examples_in(text, page.name))
+    assert not re.search(r"^\s*```(python|py)\s*$", text, re.MULTILINE), "code without >>> is not run"
+
+
+def test_a_wrong_example_is_found():
+    with pytest.raises(AssertionError, match=r"Expected:\s+3\s+Got:\s+2"):
+        run(examples_in("```pycon\n>>> 1 + 1\n3\n```\n", "page"))
+    run(examples_in("```pycon\n>>> 1 + 1\n2\n```\n", "page"))
+
+
+def test_readme_shows_code_on_its_first_screen():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert any(line.startswith(">>> ") for line in lines[:15])
+
+
+def skipped(text: str) -> bool:
+    return re.search(r"#\s*doctest:[^\n]*\+SKIP", text) is not None
+
+
+def test_no_example_is_skipped():
+    folders = ["src", "docs", "tests", "examples", "tools", "benchmarks"]
+    files = [
+        f for folder in folders for kind in ("py", "md", "rst") for f in (ROOT / folder).rglob(f"*.{kind}")
+    ]
+    files += ROOT.glob("*.md")
+    assert len(files) > 30
+    assert [file for file in files if skipped(file.read_text(encoding="utf-8"))] == []
+    assert skipped(">>> x  # doctest: +" + "SKIP")
+
+
+# --- tools/check_imports.py
+
+
+@pytest.fixture
+def check_imports():
+    spec = importlib.util.spec_from_file_location("check_imports", ROOT / "tools" / "check_imports.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_import_arrows_hold(check_imports):
+    assert check_imports.check(ROOT / "src") == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "breach"),
+    [
+        ("_core/tree.py", "from arrayferry._core import convert\n", None),
+        ("_core/tree.py", "from arrayferry import testing\n", "the arrow points the other way"),
+        ("errors.py", "def f():\n    from arrayferry._core import tree\n", "the arrow points the other way"),
+        ("_core/tree.py", "# as torch does\n", "it knows no framework"),
+        ("_frameworks/torch.py", "import torch\n", "imported with the module"),
+        ("_frameworks/torch.py", "def f():\n    import torch\n", None),
+        ("pairs.py", "import gymnasium\n", "imported with the module"),
+        ("news.py", "", "has no height"),
+    ],
+)
+def test_import_arrows_can_break(check_imports, tmp_path, file, text, breach):
+    package = tmp_path / "src" / "arrayferry"
+    for folder in "_core", "_frameworks":
+        (package / folder).mkdir(parents=True)
+        (package / folder / "__init__.py").touch()
+    (package / "__init__.py").touch()
+    (package / "_frameworks" / "torch.py").touch()
+    (package / file).write_text(text)
+    found = check_imports.check(tmp_path / "src")
+    assert [breach in line for line in found] == ([True] if breach else [])

@@ -1,0 +1,239 @@
+"""Dtypes that the target has not: rounded or checked, never changed silently; and casts on purpose."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from arrayferry import Converter, FerryError, NarrowingError, convert, frameworks
+from arrayferry._core.dtypes import ML_DTYPES
+from arrayferry._core.framework import dtype_name, find_framework
+from arrayferry.testing import bits, edges
+
+jax = pytest.importorskip("jax")
+jnp = pytest.importorskip("jax.numpy")
+
+F32 = np.finfo(np.float32)
+
+
+@pytest.fixture
+def _no_x64():
+    with jax.enable_x64(False):
+        yield
+
+
+@pytest.fixture
+def _x64():
+    with jax.enable_x64(True):
+        yield
+
+
+# --- JAX without x64: (dtype, what it becomes, values that fit, values that do not)
+
+NARROW = {
+    "int64": ("int32", [0, -1, 2**31 - 1, -(2**31)], [2**31, -(2**31) - 1, 2**40, 2**63 - 1, -(2**63)]),
+    "uint64": ("uint32", [0, 2**32 - 1, 2**31], [2**32, 2**63 + 5, 2**64 - 1]),
+    "float64": (
+        "float32",
+        [0.0, -0.0, 1.5, np.inf, -np.inf, np.nan, float(F32.max), float(F32.min), 5e-324, 1e-300],
+        [1e300, -1e300, 3.4028236e38, float(np.finfo(np.float64).max)],
+    ),
+    "complex128": (
+        "complex64",
+        [0, 1 - 2j, complex(np.inf, 1), complex(1, -np.inf), complex(np.nan, 0), float(F32.max)],
+        [1e300, 1e300j, complex(1, -1e39), complex(np.nan, 1e300), complex(1e300, np.inf)],
+    ),
+}
+FITS = [(dtype, value) for dtype, (_, fits, _) in NARROW.items() for value in fits]
+LOST = [(dtype, value) for dtype, (_, _, lost) in NARROW.items() for value in lost]
+
+
+def sources(array):
+    """The same values where they may come from."""
+    yield array
+    yield array[::-1][::-1]
+    yield array.astype(array.dtype.newbyteorder())
+    if "torch" in frameworks():
+        yield convert(array, "torch")
+
+
+@pytest.mark.usefixtures("_no_x64")
+@pytest.mark.parametrize(("dtype", "value"), FITS, ids=str)
+def test_value_that_fits_is_narrowed(dtype, value):
+    array = np.array([[1, value]], dtype)
+    wanted = array.astype(NARROW[dtype][0])
+    for source in sources(array):
+        result = convert(source, "jax")
+        assert result.dtype == NARROW[dtype][0]
+        assert bits(result) == bits(wanted)
+    scalar = convert(array[0, 1], "jax")
+    assert bits(scalar) == bits(wanted[0, 1])
+
+
+@pytest.mark.usefixtures("_no_x64")
+@pytest.mark.parametrize(("dtype", "value"), LOST, ids=str)
+def test_value_that_does_not_fit_is_an_error(dtype, value):
+    array = np.array([[1, 1], [value, 1]], dtype)
+    for source in sources(array):
+        with pytest.raises(OverflowError) as caught:
+            convert({"obs": [source]}, "jax")
+        error = caught.value
+        framework = "numpy" if isinstance(source, np.ndarray) else "torch"
+        assert isinstance(error, NarrowingError)
+        assert error.where == 'value["obs"][0]'
+        assert f"{dtype}[2,2] {framework} -> {NARROW[dtype][0]} jax: {array[1, 0]}" in error.what
+        assert "[1, 0]" in error.what
+        assert "jax_enable_x64" in error.hint
+        assert "dtypes=" in error.hint
+    with pytest.raises(OverflowError, match="does not fit"):
+        convert(array[1, 0], "jax")
+
+
+@pytest.mark.usefixtures("_x64")
+@pytest.mark.parametrize(("dtype", "value"), FITS + LOST, ids=str)
+def test_with_x64_nothing_is_narrowed(dtype, value):
+    array = np.array([1, value], dtype)
+    for source in sources(array):
+        result = convert(source, "jax")
+        assert result.dtype == dtype
+        assert bits(result) == bits(array)
+    assert bits(convert(convert(array, "jax"), "numpy")) == bits(array)
+
+
+def test_x64_is_looked_at_in_each_call():
+    to_jax = Converter("jax")
+    array = np.array([2**40])
+    for _ in range(2):
+        with jax.enable_x64(True):
+            assert to_jax(array).tolist() == [2**40]
+            assert to_jax(2**40).dtype == "int64"
+        with jax.enable_x64(False), pytest.raises(OverflowError):
+            to_jax(array)
+
+
+@pytest.mark.usefixtures("_no_x64")
+def test_empty_and_0d_are_narrowed():
+    for shape in (), (0,), (2, 0):
+        result = convert(np.zeros(shape, "int64"), "jax")
+        assert (result.shape, result.dtype) == (shape, "int32")
+
+
+def test_no_warning_is_given_for_what_is_allowed():
+    # Warnings are errors here: NumPy warns when a cast overflows.
+    with jax.enable_x64(False):
+        assert convert(np.array([np.inf, np.nan, 1e-310]), "jax").dtype == "float32"
+
+
+def test_a_framework_without_the_dtype_gets_the_next_wider_one(name):
+    available = find_framework(name).dtypes(None)
+    for dtype, wider in ("float16", "float32"), ("bfloat16", "float32"), ("float8_e5m2", "float32"):
+        result = convert(np.arange(4).astype(edges(dtype).dtype), name)
+        assert dtype_name(result.dtype) == (dtype if dtype in available else wider)
+        result = result.todense() if name == "sparse" else result
+        assert [float(result[i]) for i in range(4)] == [0, 1, 2, 3]
+
+
+# --- bfloat16 and float8: every bit pattern there is
+
+
+def test_every_pattern_of_small_dtypes(pair):
+    source, target = (find_framework(name) for name in pair)
+    for dtype in sorted(source.dtypes(None) & target.dtypes(None) & ML_DTYPES | {"uint8", "int16"}):
+        size = 8 * edges(dtype).itemsize
+        every = np.arange(2**size, dtype=f"uint{size}").view(edges(dtype).dtype)
+        result = convert(convert(every, source.name), target.name)
+        assert dtype_name(result.dtype) == dtype
+        assert bits(result) == bits(every)
+
+
+# --- dtypes=
+
+
+def test_cast_on_purpose(pair):
+    source, target = (find_framework(name) for name in pair)
+    olds = source.dtypes(None) & {"int32", "float32", "uint8", "bool"}
+    news = target.dtypes(None) & {"int16", "float32", "float16", "bfloat16", "uint8"}
+    for old, new in product(olds, news):
+        values = np.array([[0, 1, 2]]).astype(old)
+        value = {"x": convert(values, source.name)}
+        result = convert(value, target.name, dtypes={old: new})["x"]
+        assert dtype_name(result.dtype) == new
+        result = result.todense() if target.name == "sparse" else result
+        assert [float(result[0, i]) for i in range(3)] == values[0].tolist()
+
+
+def test_cast_on_purpose_may_lose_values(name):
+    source = np.array([2.0**40, 0.1], "float64")
+    result = convert(source, name, dtypes={"float64": "float32"})
+    assert dtype_name(result.dtype) == "float32"
+    assert bits(result) == bits(source.astype("float32"))
+    result = convert(np.array([2**40 + 1]), name, dtypes={"int64": "float32"})
+    assert bits(result) == np.float32(2**40).tobytes()
+    with pytest.raises(OverflowError, match="dtypes="), jax.enable_x64(False):
+        convert(np.array([2**40 + 1]), "jax")
+
+
+@pytest.mark.parametrize("target", [name for name in ("numpy", "torch", "jax") if name in frameworks()])
+def test_cast_on_purpose_is_quiet(target):
+    # Warnings are errors here: NumPy warns when a cast overflows.
+    result = convert(np.array([1e300, np.nan, 1.0]), target, dtypes={"float64": "float32"})
+    assert [float(value) for value in result][::2] == [np.inf, 1.0]
+
+
+def test_only_the_named_dtype_is_cast(name):
+    value = {"a": np.zeros(2, "float32"), "b": np.zeros(2, "uint8"), "c": np.str_("text")}
+    result = convert(value, name, dtypes={"uint8": "float32", "float64": "float32"})
+    assert dtype_name(result["a"].dtype) == dtype_name(result["b"].dtype) == "float32"
+    assert result["c"] is value["c"]
+
+
+def test_numbers_are_cast_too(name):
+    own = find_framework(name).scalars(None)[float]
+    other = "float32" if own == "float64" else "float16"
+    assert dtype_name(convert(0.5, name, dtypes={own: other}).dtype) == other
+    assert dtype_name(convert(np.float32(1), name, dtypes={"float32": "int32"}).dtype) == "int32"
+
+
+@pytest.mark.parametrize(
+    "dtypes",
+    [
+        {"float64": "float32"},
+        {np.float64: np.float32},
+        {np.dtype("f8"): np.dtype("f4")},
+        {"float64": jnp.float32},
+    ],
+    ids=str,
+)
+def test_dtypes_are_named_in_any_way(dtypes):
+    assert Converter("numpy", dtypes=dtypes)(np.zeros(2)).dtype == np.float32
+
+
+def test_dtypes_of_torch_name_dtypes():
+    torch = pytest.importorskip("torch")
+    convert_it = Converter("torch", dtypes={torch.float64: torch.bfloat16})
+    assert convert_it(np.zeros(2)).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("dtypes", [{"float63": "float32"}, {"float64": "f"}, {"object": "int8"}], ids=str)
+def test_unknown_dtype_is_an_error_that_lists_them(dtypes):
+    with pytest.raises(ValueError, match=r"there is no dtype .*\n.*float32") as caught:
+        Converter("numpy", dtypes=dtypes)
+    assert isinstance(caught.value, FerryError)
+
+
+@pytest.mark.usefixtures("_no_x64")
+def test_cast_to_what_the_target_has_not_is_the_next_that_it_has():
+    for source in np.zeros(2, "float32"), jnp.zeros(2, "float32"):
+        assert convert(source, "jax", dtypes={"float32": "float64"}).dtype == "float32"
+    for source in np.array([2**40]), convert(np.array([2**40]), "dask"):
+        with pytest.raises(OverflowError):
+            convert(source, "jax", dtypes={"int64": "int64"})
+
+
+def test_jax_array_made_under_x64_is_checked_outside_of_it():
+    with jax.enable_x64(True):
+        inside = jnp.array([2**40])
+    with jax.enable_x64(False):
+        assert convert(inside, "numpy").tolist() == [2**40]

@@ -1,0 +1,466 @@
+"""The proof that nobody else sees an array: the catalogue of counter-examples, and the fresh cases.
+
+Whether memory was taken over is told by its address: as long as the original lives, a copy of it
+has another one. Every counter-example must be copied; a fresh array must be taken over, or else the
+counter-examples would prove nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import io
+import itertools
+import mmap
+import pickle
+import sys
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import RawArray, shared_memory
+
+import numpy as np
+import pytest
+
+from arrayferry import Converter, convert, frameworks
+from arrayferry._core import ownership
+
+proving = pytest.mark.skipif(not ownership.COUNTS_PROVE, reason="reference counts prove nothing here")
+
+TO_NUMPY = Converter("numpy")
+
+# Each has its own fast path for what may be taken over.
+targets = pytest.mark.parametrize("target", [name for name in ("numpy", "torch") if name in frameworks()])
+
+
+class Maker:
+    """Makes arrays, and remembers where the last one was."""
+
+    def __init__(self):
+        self.address = 0
+
+    def __call__(self, dtype="float64"):
+        return self.note(np.arange(8, dtype=dtype))
+
+    def note(self, array):
+        self.address = array.__array_interface__["data"][0]
+        return array
+
+
+def leaf_of(value):
+    """The one array in a structure."""
+    while not isinstance(value, np.ndarray) or value.dtype == object:
+        value = next(iter(value.values() if isinstance(value, dict) else value))
+    return value
+
+
+def is_taken(value, maker):
+    leaf = leaf_of(convert(value, "numpy", copy=False))
+    return leaf.__array_interface__["data"][0] == maker.address
+
+
+# --- fresh: nobody else holds it. Each gives the value.
+
+FRESH = {
+    "array": lambda make: make(),
+    "0-d": lambda make: make.note(np.array(1.5)),
+    "in a dict": lambda make: {"x": make()},
+    "in a list": lambda make: [make()],
+    "in a tuple": lambda make: (make(), 1.0, "text"),
+    "deep": lambda make: {"a": [({"b": [make()]}, None)]},
+    "a view that is gone": lambda make: (array := make(), array[1:])[0],
+    "a weak reference that is gone": lambda make: (array := make(), weakref.ref(array))[0],
+    "uint8": lambda make: make("uint8"),
+}
+
+
+@proving
+@pytest.mark.parametrize("case", FRESH)
+@targets
+def test_fresh_array_is_taken_over(target, case):
+    make = Maker()
+    [result] = Converter(target).unbox([FRESH[case](make)])
+    assert is_taken(result, make)
+
+
+@proving
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="the caller's stack holds one reference more")
+def test_fresh_argument_is_taken_over():
+    make = Maker()
+    result = convert(make(), "numpy")  # not in the assert: pytest keeps a reference to what it shows
+    assert is_taken(result, make)
+    result = convert({"x": make()}, "numpy")
+    assert is_taken(result, make)
+
+
+# --- the catalogue: each gives the value, and whoever sees it.
+
+
+class Environment:
+    def __init__(self, state):
+        self.state = state
+
+    def step(self):
+        return self.state
+
+
+def in_closure(array):
+    return lambda: array
+
+
+def in_generator(array):
+    def generator():
+        yield 1
+        yield array
+
+    started = generator()
+    next(started)
+    return started
+
+
+def in_traceback(array):
+    try:
+        raise KeyError("kept")
+    except KeyError as error:
+        return error
+
+
+def in_memo(array):
+    pickler = pickle.Pickler(io.BytesIO())
+    pickler.dump(array)
+    return pickler
+
+
+def in_cache(array):
+    @functools.lru_cache
+    def cached(key):
+        return array
+
+    cached(1)
+    return cached
+
+
+def in_thread_local(array):
+    local = threading.local()
+    local.array = array
+    return local
+
+
+def in_object_array(array):
+    slots = np.empty(1, object)
+    slots[0] = array
+    return slots
+
+
+def in_weak_dictionary(array):
+    values = weakref.WeakValueDictionary()
+    values[0] = array
+    return values
+
+
+SEEN_BY = {
+    "slice": lambda a: a[1:],
+    "whole slice": lambda a: a[:],
+    "reshaped": lambda a: a.reshape(2, 4),
+    "transposed": lambda a: a.reshape(2, 4).T,
+    "view of a view": lambda a: a[1:][1:].view("u1"),
+    "other dtype": lambda a: a.view("u1"),
+    "memoryview": memoryview,
+    "cast memoryview": lambda a: memoryview(a).cast("B"),
+    "frombuffer": np.frombuffer,
+    "data": lambda a: a.data,
+    "PickleBuffer": pickle.PickleBuffer,
+    "flat": lambda a: a.flat,
+    "nditer": np.nditer,
+    "bound method": lambda a: a.sum,
+    "numpy dlpack": np.from_dlpack,
+    "capsule": lambda a: a.__dlpack__(),
+    "ctypes": lambda a: a.ctypes,
+    "ctypes data_as": lambda a: a.ctypes.data_as(ctypes.c_void_p),
+    "ctypes from_buffer": lambda a: (ctypes.c_double * 8).from_buffer(a),
+    "as_ctypes": np.ctypeslib.as_ctypes,
+    "array_struct": lambda a: a.__array_struct__,
+    "list": lambda a: [a],
+    "dict": lambda a: {"x": a},
+    "iterator": lambda a: iter([a]),
+    "array iterator": iter,
+    "closure": in_closure,
+    "generator": in_generator,
+    "generator expression": lambda a: (row for row in a),
+    "partial": lambda a: functools.partial(print, a),
+    "default argument": lambda a: lambda x=a: x,
+    "thread local": in_thread_local,
+    "traceback": in_traceback,
+    "pickler": in_memo,
+    "lru_cache": in_cache,
+    "object array": in_object_array,
+    "attribute": Environment,
+    "weakref": weakref.ref,
+    "weak proxy": weakref.proxy,
+    "WeakValueDictionary": in_weak_dictionary,
+    "finalize": lambda a: weakref.finalize(a, list),
+    "repeat": itertools.repeat,
+}
+
+
+@pytest.mark.parametrize("wrap", [lambda a: a, lambda a: {"x": [(a,)]}], ids=["bare", "nested"])
+@pytest.mark.parametrize("case", SEEN_BY)
+@targets
+def test_array_that_somebody_sees_is_copied(target, case, wrap):
+    make = Maker()
+    array = make()
+    keep = SEEN_BY[case](array)
+    box = [wrap(array)]
+    del array
+    [result] = Converter(target).unbox(box)
+    assert not is_taken(result, make), keep
+
+
+@pytest.mark.parametrize("kind", ["from_numpy", "from_dlpack", "frombuffer", "view", "detach", "storage"])
+@targets
+def test_array_that_torch_sees_is_copied(target, kind):
+    torch = pytest.importorskip("torch")
+    make = Maker()
+    array = make()
+    keep = {
+        "from_numpy": torch.from_numpy,
+        "from_dlpack": torch.from_dlpack,
+        "frombuffer": lambda a: torch.frombuffer(a, dtype=torch.float64),
+        "view": lambda a: torch.from_numpy(a)[1:],
+        "detach": lambda a: torch.from_numpy(a).detach(),
+        "storage": lambda a: torch.from_numpy(a).untyped_storage(),
+    }[kind](array)
+    box = [array]
+    del array
+    [result] = Converter(target).unbox(box)
+    assert not is_taken(result, make), keep
+
+
+@targets
+def test_array_that_jax_sees_is_copied(target):
+    jax = pytest.importorskip("jax")
+    make = Maker()
+    array = np.arange(8, dtype="float32")
+    while array.ctypes.data % 64:  # only at such an address JAX uses the memory itself
+        array = np.concatenate([array, array])
+    alias = jax.device_put(make.note(array))
+    assert alias.unsafe_buffer_pointer() == make.address
+    box = [array]
+    del array
+    [result] = Converter(target).unbox(box)
+    assert not is_taken(result, make)
+
+
+# --- containers that somebody else holds: the array in them looks fresh
+
+
+HELD = {
+    "its own dict": lambda make: {"x": make()},
+    "its own list": lambda make: [make()],
+    "its own tuple": lambda make: (make(), {}),
+    "its own array": lambda make: make(),
+    "a dict in a dict": lambda make: {"deep": {"x": make()}},
+}
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda v: v, lambda v: [v], lambda v: {"a": (v,)}], ids="bare list dict".split()
+)
+@pytest.mark.parametrize("case", HELD)
+@targets
+def test_environment_that_returns_what_it_keeps_is_copied(target, case, wrap):
+    make = Maker()
+    environment = Environment(HELD[case](make))
+    [result] = Converter(target).unbox([wrap(environment.step())])
+    assert not is_taken(result, make)
+    assert is_taken(environment.state, make)
+
+
+@pytest.mark.parametrize("see", [iter, lambda d: d.values(), lambda d: d.items(), lambda d: iter(d.values())])
+@targets
+def test_dict_that_somebody_looks_into_is_copied(target, see):
+    make = Maker()
+    value = {"x": make()}
+    keep = see(value)
+    box = [value]
+    del value
+    assert not is_taken(Converter(target).unbox(box), make), keep
+
+
+@targets
+def test_same_array_twice_is_copied(target):
+    make = Maker()
+    array = make()
+    box = [{"x": array, "y": array}]
+    del array
+    [result] = Converter(target).unbox(box)
+    assert result["x"] is not result["y"]
+    assert not np.shares_memory(*convert(list(result.values()), "numpy", copy=False))
+    assert not is_taken(result, make)
+
+
+# --- memory that is not the array's own, or not as it has to be
+
+
+def in_shared_memory():
+    memory = shared_memory.SharedMemory(create=True, size=64)
+    weakref.finalize(memory, memory.unlink)
+    return np.ndarray(8, buffer=memory.buf), memory
+
+
+def in_file(tmp_path, mode):
+    np.save(tmp_path / "a.npy", np.arange(8.0))
+    return np.load(tmp_path / "a.npy", mmap_mode=mode), None
+
+
+def read_only():
+    array = np.arange(8.0)
+    array.flags.writeable = False
+    return array, None
+
+
+def without_owner():
+    """What a C extension makes of its own memory with PyArray_SimpleNewFromData."""
+    memory = (ctypes.c_double * 8)()
+    capsule = np._core._multiarray_umath._ARRAY_API
+    address = ctypes.pythonapi.PyCapsule_GetPointer
+    address.restype, address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = ctypes.cast(address(capsule, None), ctypes.POINTER(ctypes.c_void_p))
+    shape = (ctypes.c_ssize_t * 1)(8)
+    make = ctypes.PYFUNCTYPE(
+        ctypes.py_object,
+        ctypes.py_object,  # the class
+        ctypes.c_int,  # dimensions
+        ctypes.c_void_p,  # shape
+        ctypes.c_int,  # type number
+        ctypes.c_void_p,  # strides
+        ctypes.c_void_p,  # data
+        ctypes.c_int,  # item size
+        ctypes.c_int,  # flags: contiguous, aligned, writable
+        ctypes.c_void_p,  # object
+    )(table[93])
+    array = make(np.ndarray, 1, ctypes.addressof(shape), 12, None, ctypes.addressof(memory), 0, 0x0501, None)
+    assert array.base is None
+    assert not array.flags.owndata
+    return array, memory
+
+
+FOREIGN = {
+    "C extension's": lambda tmp: without_owner(),
+    "shared memory": lambda tmp: in_shared_memory(),
+    "mmap": lambda tmp: (np.frombuffer(mmap.mmap(-1, 64)), None),
+    "memmap r": lambda tmp: in_file(tmp, "r"),
+    "memmap r+": lambda tmp: in_file(tmp, "r+"),
+    "memmap c": lambda tmp: in_file(tmp, "c"),
+    "memmap as plain array": lambda tmp: (np.asarray(in_file(tmp, "r+")[0]), None),
+    "RawArray": lambda tmp: (np.frombuffer(RawArray("d", 8)), None),
+    "bytearray": lambda tmp: (np.frombuffer(bytearray(64)), None),
+    "bytes": lambda tmp: (np.frombuffer(bytes(64)), None),
+    "pickled out of band": lambda tmp: (pickle.loads(pickle.dumps(np.arange(8.0), 5)), None),
+    "subclass": lambda tmp: (type("Logged", (np.ndarray,), {})(8), None),
+    "matrix column": lambda tmp: (np.eye(8)[:, 0], None),
+    "fortran": lambda tmp: (np.asfortranarray(np.eye(4)), None),
+    "byte-swapped": lambda tmp: (np.arange(8.0).astype(">f8"), None),
+    "read-only": lambda tmp: read_only(),
+    "unaligned": lambda tmp: (np.frombuffer(bytearray(65), np.uint8)[1:].view("f8"), None),
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+@targets
+def test_memory_that_is_not_plain_and_its_own_is_copied(target, case, tmp_path):
+    make = Maker()
+    box = list(FOREIGN[case](tmp_path))
+    keep = box.pop()
+    make.note(box[0])
+    [result] = Converter(target).unbox(box)
+    assert not is_taken(result, make), keep
+    view = convert(result, "numpy", copy=False)
+    assert view.flags.c_contiguous
+    assert view.flags.writeable
+    assert view.dtype.isnative
+    assert type(view) is np.ndarray
+
+
+@targets
+def test_elements_of_a_fresh_object_array_are_copied(target):
+    make = Maker()
+    box = [np.array([make(), None], object)]
+    [result] = Converter(target).unbox(box)
+    assert not is_taken(result, make)
+
+
+# --- callers
+
+
+def in_a_pool(function, *args):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function, *args).result()
+
+
+SEEN = []
+CALLS = {
+    "converter(*args)": lambda args: TO_NUMPY(*args),
+    "convert(*args)": lambda args: convert(*args, "numpy"),
+    "convert(**kwargs)": lambda args: convert(**dict(zip(["value", "to"], [args[0], "numpy"], strict=True))),
+    "convert(value=)": lambda args: convert(value=args[0], to="numpy"),
+    "partial": lambda args: functools.partial(convert, *args, "numpy")(),
+    "map": lambda args: next(map(TO_NUMPY, args)),
+    "map convert": lambda args: next(map(convert, args, ["numpy"])),
+    "starmap": lambda args: next(itertools.starmap(convert, [(args[0], "numpy")])),
+    "filter": lambda args: list(filter(lambda a: SEEN.append(convert(a, "numpy")), args)) or SEEN.pop(),
+    "min": lambda args: (min(args, key=lambda a: SEEN.append(convert(a, "numpy"))), SEEN.pop())[1],
+    "comprehension": lambda args: [convert(a, "numpy") for a in args][0],  # noqa: RUF015
+    "loop": lambda args: [convert(a, "numpy") for a in iter(args)].pop(),
+    "reduce": lambda args: functools.reduce(lambda _, a: convert(a, "numpy"), args, None),
+    "pool": lambda args: in_a_pool(convert, args[0], "numpy"),
+    "apply": lambda args: Converter.__call__(TO_NUMPY, args[0]),
+    "unbox of a list that somebody keeps": lambda args: TO_NUMPY.unbox([args[0]])[0],
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("case", HELD)
+def test_argument_that_the_caller_keeps_is_copied(call, case):
+    make = Maker()
+    args = (HELD[case](make),)
+    result = call(args)
+    assert not is_taken(result, make)
+    assert is_taken(args[0], make)
+
+
+# --- without proof
+
+
+@pytest.mark.parametrize(
+    "interpreter",
+    [
+        "import sys; sys.version_info = (3, 14, 0, 'final', 0)",
+        "import sysconfig; sysconfig.get_config_var = lambda name: 1",
+        "import sys; sys.implementation.name = 'pypy'",
+    ],
+)
+def test_where_counts_prove_nothing_all_is_copied(run_python, interpreter):
+    code = f"""
+import numpy as np
+{interpreter}
+import arrayferry
+from arrayferry._core import ownership
+assert not ownership.COUNTS_PROVE
+converter = arrayferry.Converter("numpy")
+array = np.arange(8.0)
+address = array.__array_interface__["data"][0]
+box = [array]
+del array
+[result] = converter.unbox(box)
+assert result.__array_interface__["data"][0] != address
+print("copied")
+"""
+    assert run_python(code) == "copied\n"
+
+
+def test_here_the_proof_is_on_as_documented():
+    free_threaded = not getattr(sys, "_is_gil_enabled", lambda: True)()
+    wanted = sys.implementation.name == "cpython" and sys.version_info < (3, 14) and not free_threaded
+    assert wanted == ownership.COUNTS_PROVE
+    assert (ownership.unshared > 0) == ownership.COUNTS_PROVE

@@ -1,0 +1,158 @@
+"""Hypothesis: structures and arrays of any dtype, bits and layout, between NumPy, torch and JAX.
+
+For every route: the bits are equal afterwards; overwriting the source has no effect on the result;
+overwriting the result has none on the source. 500 examples a route, 10,000 in `make stress`.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arrayferry import Converter, convert, frameworks
+from arrayferry._core.framework import dtype_name, find_framework, owner_of
+from arrayferry.testing import arrays, bits, overwrite, structures, zip_leaves
+
+jax = pytest.importorskip("jax")
+
+NAMES = [name for name in ("numpy", "torch", "jax") if name in frameworks()]
+ROUTES = list(product(NAMES, repeat=2))
+
+routes = pytest.mark.parametrize(
+    ("source", "target"),
+    [*ROUTES, *[pytest.param(*route, marks=pytest.mark.stress) for route in ROUTES]],
+    ids=[f"{a}-to-{b}" for a, b in ROUTES] + [f"{a}-to-{b}-stress" for a, b in ROUTES],
+)
+
+OTHERS = st.sampled_from([None, True, "text", b"bytes", object(), range(3)])
+NUMBERS = st.integers(-(2**31), 2**31 - 1) | st.floats(width=32) | st.complex_numbers(width=64)
+
+
+def common(*names: str) -> list[str]:
+    """The dtypes that all of these have, under x64."""
+    with jax.enable_x64(True):
+        sets = [find_framework(name).dtypes(None) for name in names]
+    return sorted(frozenset.intersection(*sets, find_framework("numpy").dtypes(None)))
+
+
+def as_source(leaf, name):
+    """The array in the source framework: for NumPy with its layout, else in the framework's memory."""
+    return leaf if name == "numpy" or not isinstance(leaf, np.ndarray) else convert(leaf, name)
+
+
+@routes
+def test_structure_crosses(source, target):
+    @given(structures(arrays(common(source, target)) | OTHERS))
+    def check(value):
+        with jax.enable_x64(True):
+            check_crossing(value, source, target)
+
+    check()
+
+
+def check_crossing(value, source, target):
+    ours = convert(value, source) if source != "numpy" else value
+    wanted = [bits(leaf) if is_array(leaf) else leaf for leaf, _ in zip_leaves(ours, ours)]
+    result = convert(ours, target)
+    pairs = list(zip_leaves(ours, result))
+    for old, _ in pairs:
+        if is_array(old):
+            overwrite(old)
+    overwritten = [bits(old) if is_array(old) else old for old, _ in pairs]
+    for (old, new), before in zip(pairs, wanted, strict=True):
+        if not is_array(old):
+            assert new is old
+            continue
+        assert owner_of(type(new)).name == target
+        assert (dtype_name(new.dtype), tuple(new.shape)) == (dtype_name(old.dtype), tuple(old.shape))
+        assert bits(new) == before, "the bits changed, or writing to the source changed the result"
+        overwrite(new)
+    for (old, _), before in zip(pairs, overwritten, strict=True):
+        assert not is_array(old) or bits(old) == before, "writing to the result changed the source"
+
+
+def is_array(leaf):
+    return owner_of(type(leaf)) is not None
+
+
+@routes
+def test_number_crosses(source, target):
+    converter, start = Converter(target), Converter(source)
+
+    @given(NUMBERS)
+    def check(number):
+        result = converter(start(number))
+        wanted = np.asarray(number, dtype_name(result.dtype))
+        assert bits(result) == bits(wanted) or number != number
+
+    check()
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "float64", "complex128"])
+def test_narrowing_is_exact_or_an_error(dtype):
+    """JAX without x64: integers are equal, floats are as rounded by NumPy; else OverflowError."""
+
+    @given(arrays([dtype]))
+    def check(array):
+        with np.errstate(all="ignore"), jax.enable_x64(False):
+            narrow = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
+            wanted = array.astype(narrow[dtype])
+            if dtype in ("int64", "uint64"):
+                fits = bool((wanted == array).all())
+            else:
+                fits = all(
+                    not (np.isinf(part(wanted)) & np.isfinite(part(array))).any()
+                    for part in (np.real, np.imag)
+                )
+            try:
+                result = convert(array, "jax")
+            except OverflowError:
+                assert not fits
+            else:
+                assert fits
+                assert np.asarray(result).dtype == narrow[dtype]
+                assert np.array_equal(np.asarray(result), wanted, equal_nan=dtype[0] in "fc")
+
+    check()
+
+
+@given(structures(arrays() | OTHERS | NUMBERS, max_leaves=8), st.sampled_from([None, True]))
+def test_input_is_never_written_to(value, copy):
+    before = [(id(leaf), bits(leaf) if is_array(leaf) else None) for leaf, _ in zip_leaves(value, value)]
+    convert(value, "numpy", copy=copy)
+    after = [(id(leaf), bits(leaf) if is_array(leaf) else None) for leaf, _ in zip_leaves(value, value)]
+    assert after == before
+
+
+KINDS = {
+    "flipped": lambda array: any(stride < 0 for stride in array.strides),
+    "not contiguous": lambda array: not array.flags.c_contiguous,
+    "fortran": lambda array: array.flags.f_contiguous and not array.flags.c_contiguous,
+    "read-only": lambda array: not array.flags.writeable,
+    "broadcast": lambda array: 0 in array.strides and array.size > 1,
+    "byte-swapped": lambda array: not array.dtype.isnative,
+    "not aligned": lambda array: not array.flags.aligned,
+    "0-d": lambda array: array.ndim == 0,
+    "empty": lambda array: array.size == 0,
+    "NaN": lambda array: array.dtype.kind == "f" and np.isnan(array).any(),
+    "minus zero": lambda array: array.dtype.kind == "f" and (np.signbit(array) & (array == 0)).any(),
+    "ml_dtype": lambda array: array.dtype.kind == "V",
+}
+
+
+def test_the_strategy_makes_every_layout():
+    seen = set()
+
+    @settings(max_examples=1_000, derandomize=True)
+    @given(arrays())
+    def collect(array):
+        assert type(array) is np.ndarray
+        assert array.dtype.name in find_framework("numpy").dtypes(None)
+        seen.update(name for name, is_so in KINDS.items() if is_so(array))
+
+    collect()
+    assert seen == set(KINDS)

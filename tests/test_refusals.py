@@ -1,0 +1,224 @@
+"""What has no values, or not one array of them, is refused with what to call instead."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from arrayferry import UnsupportedError, convert, frameworks
+
+TARGETS = [name for name in ("numpy", "torch", "jax") if name in frameworks()]
+
+targets = pytest.mark.parametrize("target", TARGETS)
+
+
+def refused(value, target, *words):
+    """Refused in every way of copying, with the path and with these words."""
+    for copy in None, True, False:
+        with pytest.raises(UnsupportedError) as caught:
+            convert({"obs": [value]}, target, copy=copy)
+        assert isinstance(caught.value, TypeError)
+        assert caught.value.where == 'value["obs"][0]'
+        for word in words:
+            assert word in str(caught.value)
+        assert caught.value.hint
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+@targets
+@pytest.mark.filterwarnings("ignore:Sparse.*beta state")
+def test_sparse_tensor(torch, target):
+    for layout in "coo", "csr":
+        tensor = getattr(torch.eye(2), f"to_sparse_{layout}", torch.eye(2).to_sparse)()
+        refused(tensor, target, f"torch.sparse_{layout}", ".to_dense()")
+
+
+@targets
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_nested_tensor(torch, target):
+    parts = [torch.zeros(2), torch.zeros(3)]
+    refused(torch.nested.nested_tensor(parts), target, "nested", ".unbind()")
+    jagged = torch.nested.nested_tensor(parts, layout=torch.jagged)
+    refused(jagged, target)
+
+
+@targets
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_quantized_tensor(torch, target):
+    tensor = torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8)
+    refused(tensor, target, "quantized", ".dequantize()")
+
+
+@targets
+def test_meta_tensor(torch, target):
+    refused(torch.zeros(2, device="meta"), target, "meta", "no values")
+
+
+@targets
+def test_mkldnn_tensor(torch, target):
+    refused(torch.zeros(2, 2).to_mkldnn(), target, "mkldnn", ".to_dense()")
+
+
+@targets
+def test_fake_tensor(torch, target):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        tensor = torch.zeros(2)
+    refused(tensor, target, "FakeTensor")
+
+
+@targets
+def test_subclass_that_dispatches(torch, target):
+    class Wrapper(torch.Tensor):
+        @staticmethod
+        def __new__(cls, inner):
+            return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            raise NotImplementedError(str(func))
+
+    refused(Wrapper(torch.ones(2)), target, "Wrapper", "convert what it wraps")
+
+
+@targets
+@pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
+def test_masked_tensor(torch, target):
+    from torch.masked import masked_tensor
+
+    refused(masked_tensor(torch.ones(2), torch.tensor([True, False])), target, "MaskedTensor")
+
+
+@targets
+@pytest.mark.parametrize("transform", ["vmap", "grad", "functionalize"])
+def test_tensor_inside_a_transform(torch, target, transform):
+    seen = []
+
+    def look(x):
+        try:
+            convert({"x": x}, target)
+        except UnsupportedError as error:
+            seen.append(error.where)
+        return x.sum()
+
+    getattr(torch.func, transform)(look)(torch.ones(2))
+    assert seen == ['value["x"]']
+
+
+@targets
+def test_plain_subclass_is_an_array(torch, target):
+    class Named(torch.Tensor):
+        pass
+
+    for tensor in torch.ones(2).as_subclass(Named), torch.nn.Parameter(torch.ones(2)):
+        assert [float(x) for x in convert(tensor, target)] == [1, 1]
+
+
+@targets
+def test_gradient_conjugate_and_negative_bit_are_resolved(torch, target):
+    attached = torch.ones(2, requires_grad=True) * 2
+    result = convert(attached, target)
+    assert [float(x) for x in result] == [2, 2]
+    assert not getattr(result, "requires_grad", False)
+    conjugate = torch.tensor([1 + 2j, 3 - 4j]).conj()
+    assert conjugate.is_conj()
+    assert [complex(x) for x in convert(conjugate, target)] == [1 - 2j, 3 + 4j]
+    negative = conjugate.imag
+    assert negative.is_neg()
+    assert [float(x) for x in convert(negative, target)] == [-2, 4]
+
+
+def test_tensor_made_in_inference_mode_can_be_trained_on(torch):
+    weight = torch.ones(2, requires_grad=True)
+    with torch.inference_mode():
+        inside = torch.ones(2)
+        results = [convert(value, "torch") for value in (np.ones(2, "f4"), inside, [1.0])]
+    results.append(convert(inside, "torch"))
+    for result in results:
+        tensor = result[0] if isinstance(result, list) else result
+        assert not tensor.is_inference()
+        (weight * tensor).sum().backward()
+
+
+def test_torch_default_device_is_not_followed(torch):
+    with torch.device("meta"):
+        results = [
+            convert(value, "torch") for value in (1.5, np.ones(2), np.float32(1), torch.ones(1, device="cpu"))
+        ]
+    assert [result.device.type for result in results] == ["cpu"] * 4
+
+
+# --- JAX
+
+
+@pytest.fixture
+def jax():
+    return pytest.importorskip("jax")
+
+
+@targets
+def test_deleted_array(jax, target):
+    array = jax.numpy.arange(3)
+    array.delete()
+    refused(array, target, "deleted or donated")
+    array = jax.numpy.arange(3.0)
+    jax.jit(lambda x: x + 1, donate_argnums=0)(array)
+    refused(array, target, "deleted or donated")
+
+
+@targets
+def test_tracer(jax, target):
+    def look(x):
+        refused(x, target, "tracer", "outside of jit")
+        return x
+
+    jax.jit(look)(1.0)
+    jax.grad(lambda x: look(x) * 2)(1.0)
+    jax.vmap(look)(jax.numpy.ones(2))
+
+
+@targets
+def test_ref(jax, target):
+    if not hasattr(jax, "new_ref"):
+        pytest.skip("this JAX has no refs")
+    refused(jax.new_ref(jax.numpy.ones(2)), target, "jax.Ref", "ref[...]")
+
+
+@targets
+def test_shape_without_values_is_a_leaf(jax, target):
+    shape = jax.ShapeDtypeStruct((2,), "float32")
+    assert convert([shape], target)[0] is shape
+
+
+def test_debug_nans_and_transfer_guard_do_not_stop_a_conversion(jax):
+    source = np.array([np.nan, 1.0], "float32")
+    with jax.debug_nans(True), jax.transfer_guard("disallow"):
+        assert np.isnan(np.asarray(convert(source, "jax"))[0])
+        assert convert(2.5, "jax").dtype == "float32"
+
+
+def test_result_is_not_committed_to_a_device(jax):
+    for source in np.ones(2, "float32"), 1.5, np.float32(2):
+        assert not convert(source, "jax").committed
+
+
+def test_layouts_do_not_add_to_the_jit_cache(jax):
+    @jax.jit
+    def step(x):
+        return x + 1
+
+    grid = np.arange(6, dtype="float32").reshape(2, 3)
+    for source in (
+        grid,
+        grid[::-1],
+        np.asfortranarray(grid),
+        np.repeat(grid, 2, 1)[:, ::2],
+        grid.astype(">f4"),
+    ):
+        step(convert(source, "jax"))
+    assert step._cache_size() == 1

@@ -1,0 +1,242 @@
+"""A user adds a framework, a container or a leaf with one call."""
+
+from __future__ import annotations
+
+import decimal
+import fractions
+import types
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import arrayferry
+from arrayferry import (
+    Converter,
+    UnsupportedError,
+    convert,
+    register_container,
+    register_framework,
+    register_leaf,
+)
+from arrayferry._core.framework import registered
+from arrayferry.testing import bits
+
+# --- a framework
+
+
+@dataclass
+class Wrapped:
+    """The array of a framework; a dataclass, to see that arrays come before containers."""
+
+    values: np.ndarray
+
+    @property
+    def dtype(self):
+        return self.values.dtype
+
+    @property
+    def shape(self):
+        return self.values.shape
+
+
+WRAPPED = arrayferry.Framework(
+    name="wrapped",
+    modules=("wrapped_module",),
+    arrays=(f"{__name__}:Wrapped",),
+    to_numpy=lambda array, share: array.values,
+    from_numpy=lambda array, device, share: Wrapped(array),
+    dtypes=lambda device: frozenset({"float32", "int32"}),
+    scalars=lambda device: {int: "int32", float: "float32", complex: "complex64"},
+)
+
+
+@pytest.fixture
+def module(monkeypatch):
+    module = types.ModuleType("wrapped_module")
+    monkeypatch.setitem(__import__("sys").modules, "wrapped_module", module)
+    return module
+
+
+def test_framework_by_name_by_module_and_as_itself(module):
+    assert register_framework(WRAPPED) is WRAPPED
+    for to in "wrapped", "wrapped_module", module, WRAPPED:
+        result = convert({"x": np.arange(3.0)}, to)["x"]
+        assert type(result) is Wrapped
+        assert result.dtype == np.float32
+    assert Converter("wrapped").framework is WRAPPED
+
+
+def test_framework_is_a_source_for_all_others(module, name):
+    register_framework(WRAPPED)
+    source = Wrapped(np.arange(3, dtype="float32"))
+    result = convert([source], name)[0]
+    source.values[:] = -1
+    assert bits(result) == np.arange(3, dtype="float32").tobytes()
+    assert type(convert(convert(np.ones(2, "f4"), name), "wrapped")) is Wrapped
+
+
+def test_framework_is_checked_by_the_narrowing_rules(module):
+    register_framework(WRAPPED)
+    with pytest.raises(OverflowError, match=r"int64\[1\] numpy -> int32 wrapped"):
+        convert(np.array([2**40]), "wrapped")
+    complex_array = np.array([1j])
+    assert convert([complex_array], "wrapped")[0] is complex_array
+    assert convert(0.1, "wrapped").dtype == np.float32
+
+
+def test_registering_a_name_again_replaces_it(module):
+    register_framework(WRAPPED)
+    to_wrapped = Converter("wrapped")
+    register_framework(replace(WRAPPED, from_numpy=lambda array, device, share: Wrapped(array + 1)))
+    assert convert(np.zeros(1, "f4"), "wrapped").values.tolist() == [1]
+    assert to_wrapped(np.zeros(1, "f4")).values.tolist() == [0]
+    assert list(registered()).count("wrapped") == 1
+
+
+def test_converter_that_was_there_before_learns_of_it(module):
+    to_numpy = Converter("numpy")
+    wrapped = Wrapped(np.ones(2, "f4"))
+    assert type(to_numpy(wrapped)) is Wrapped
+    register_framework(WRAPPED)
+    assert type(to_numpy(wrapped)) is np.ndarray
+
+
+def test_array_api_compat_namespaces_mean_what_they_wrap():
+    compat = pytest.importorskip("array_api_compat.numpy")
+    assert Converter(compat).framework.name == "numpy"
+    if "torch" in arrayferry.frameworks():
+        assert Converter(pytest.importorskip("array_api_compat.torch")).framework.name == "torch"
+    if "dask" in arrayferry.frameworks():
+        assert Converter(pytest.importorskip("array_api_compat.dask.array")).framework.name == "dask"
+
+
+def test_every_framework_by_each_of_its_modules(name):
+    for module in registered()[name].modules:
+        imported = __import__(module, fromlist=["x"])
+        assert Converter(module).framework is Converter(imported).framework is registered()[name]
+
+
+ENTRY_POINT = """
+import arrayferry, numpy as np
+assert "mylib" not in arrayferry.frameworks()
+print(type(arrayferry.convert(np.zeros(2), "mylib")).__name__)
+assert arrayferry.convert(arrayferry.convert(np.ones(2), "mylib"), "numpy").tolist() == [1, 1]
+"""
+MYLIB = """
+import arrayferry
+class Mine:
+    def __init__(self, values):
+        self.values = values
+FRAMEWORK = arrayferry.Framework(
+    name="mylib", modules=("mylib",), arrays=("mylib:Mine",),
+    to_numpy=lambda array, share: array.values,
+    from_numpy=lambda array, device, share: Mine(array),
+    dtypes=lambda device: frozenset({"float64"}))
+"""
+
+
+def test_framework_of_an_installed_package(run_python, tmp_path):
+    (tmp_path / "mylib.py").write_text(MYLIB)
+    info = tmp_path / "mylib-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mylib\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[arrayferry.frameworks]\nmylib = mylib:FRAMEWORK\n")
+    assert run_python(f"import sys; sys.path.append({str(tmp_path)!r})\n{ENTRY_POINT}") == "Mine\n"
+
+
+# --- a container
+
+
+class Pair:
+    def __init__(self, left: Any, right: Any) -> None:
+        self.left, self.right = left, right
+
+
+def test_container(name):
+    pair = Pair(np.ones(2, "f4"), "text")
+    assert convert(pair, name) is pair
+    register_container(Pair, values=lambda p: (p.left, p.right), build=lambda _, new: type(_)(*new))
+    result = convert([pair], name)[0]
+    assert type(result) is Pair
+    assert type(result.left) is type(convert(pair.left, name))
+    assert result.right == "text"
+    assert type(pair.left) is np.ndarray
+
+
+def test_container_of_a_base_class():
+    register_container(Pair, values=lambda p: (p.left, p.right), build=lambda old, new: type(old)(*new))
+    Special = type("Special", (Pair,), {})
+    assert type(convert(Special(1, 2), "numpy")) is Special
+
+
+def test_container_names_its_keys():
+    register_container(Pair, lambda p: (p.left, p.right), lambda _, new: Pair(*new))
+    with pytest.raises(OverflowError, match=r"^value\[1\]: "):
+        convert(Pair(0, 2**70), "numpy")
+    register_container(
+        Pair, lambda p: (p.left, p.right), lambda _, new: Pair(*new), lambda p: ("left", "right")
+    )
+    with pytest.raises(OverflowError, match=r'^value\["right"\]: '):
+        convert(Pair(0, 2**70), "numpy")
+
+
+def test_container_comes_before_the_built_in_ones():
+    class Config(dict):
+        def __setitem__(self, key, value):
+            raise TypeError("it is frozen")
+
+    with pytest.raises(UnsupportedError):
+        convert(Config(x=1), "numpy")
+    register_container(
+        Config, lambda c: c.values(), lambda c, new: Config(zip(c, new, strict=True)), lambda c: c
+    )
+    assert convert(Config(x=1), "numpy")["x"].shape == ()
+
+
+def test_container_is_not_taken_over():
+    # Whoever holds a Pair may look into it, and is not counted.
+    register_container(Pair, lambda p: (p.left, p.right), lambda _, new: Pair(*new))
+    array = np.arange(3.0)
+    address = array.ctypes.data
+    box = [Pair(array, None)]
+    del array
+    [result] = Converter("numpy").unbox(box)
+    assert result.left.ctypes.data != address
+
+
+# --- a leaf
+
+
+def test_leaf(name):
+    half = fractions.Fraction(1, 2)
+    assert convert([half], name)[0] is half
+    register_leaf(fractions.Fraction, lambda value, converter: converter(float(value)))
+    result = convert({"odds": half}, name)["odds"]
+    assert type(result) is type(convert(0.5, name))
+    assert float(result) == 0.5
+
+
+def test_leaf_of_a_base_class_and_what_was_there_before():
+    to_numpy = Converter("numpy")
+    price = type("Price", (decimal.Decimal,), {})("1.5")
+    assert to_numpy(price) is price
+    register_leaf(decimal.Decimal, lambda value, converter: str(value))
+    assert to_numpy(price) == "1.5"
+
+
+def test_leaf_comes_before_everything():
+    register_leaf(bool, lambda value, converter: converter(np.bool_(value)))
+    register_leaf(np.ndarray, lambda value, converter: "an array")
+    assert convert(True, "numpy").dtype == bool
+    assert convert([np.zeros(3)], "numpy") == ["an array"]
+
+
+def test_leaf_may_refuse_and_is_named():
+    def refuse(value, converter):
+        raise UnsupportedError("no sets", "make it a list")
+
+    register_leaf(set, refuse)
+    with pytest.raises(TypeError, match=r'^value\["x"\]\[1\]: no sets\nHint: make it a list$'):
+        convert({"x": [1, {1}]}, "numpy")
