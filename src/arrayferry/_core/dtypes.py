@@ -116,7 +116,8 @@ def first_lost(old: Array, new: Array) -> str:
     if new.dtype.kind == "f":
         lost = np.isinf(new) & np.isfinite(old)
     elif new.dtype.kind == "c":
-        lost = np.isinf(new.real) & np.isfinite(old.real) | np.isinf(new.imag) & np.isfinite(old.imag)
+        parts = [(np.real(old), np.real(new)), (np.imag(old), np.imag(new))]
+        lost = np.logical_or(*(np.isinf(after) & np.isfinite(before) for before, after in parts))
     else:
         lost = new != old
     if not lost.any():

@@ -108,7 +108,7 @@ def from_dlpack(array: Any) -> torch.Tensor:
     """A tensor on the same device memory."""
     import torch
 
-    return torch.utils.dlpack.from_dlpack(array)
+    return torch.from_dlpack(array)  # type: ignore[attr-defined]
 
 
 def device(spec: Any) -> torch.device | None:

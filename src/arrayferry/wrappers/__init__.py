@@ -20,7 +20,8 @@ from arrayferry.wrappers._wrap import wrap as wrap
 from arrayferry.wrappers.array_conversion import ArrayConversion as ArrayConversion
 from arrayferry.wrappers.pairs import *  # noqa: F403
 
-__all__ = ["ArrayConversion", "vector", "wrap", *_pairs.__all__]
+__all__ = ["ArrayConversion", "vector", "wrap"]
+__all__ += _pairs.__all__
 
 # Gymnasium has a file for each pair; here they are rows of one table.
 for _name in ("jax_to_numpy", "jax_to_torch", "numpy_to_torch"):

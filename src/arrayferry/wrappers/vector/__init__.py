@@ -11,7 +11,8 @@ from arrayferry.wrappers.vector import pairs as _pairs
 from arrayferry.wrappers.vector.array_conversion import ArrayConversion as ArrayConversion
 from arrayferry.wrappers.vector.pairs import *  # noqa: F403
 
-__all__ = ["ArrayConversion", *_pairs.__all__]
+__all__ = ["ArrayConversion"]
+__all__ += _pairs.__all__
 
 for _name in ("jax_to_numpy", "jax_to_torch", "numpy_to_torch"):
     sys.modules[f"{__name__}.{_name}"] = _pairs
