@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import cache
 from typing import Any
-from weakref import getweakrefcount
 
 import numpy as np
 
@@ -77,22 +76,8 @@ class Job:
         adopt = self.target.adopt
         if adopt is None or self.copy is not None or self.wanted or self.device is not None:
             return self.numpy_array
-        unshared, ours, in_general = ownership.unshared, ownership.OURS_TO_TAKE, self.numpy_array
-        # One look-up for three questions: a number, in native byte order, that the target has.
-        dtypes = {np.dtype(name) for name in STANDARD & self.target.dtypes(None)}
-
-        def carry(array: Array, references: int) -> Any:
-            if (
-                references <= unshared
-                and array.flags.num & ours == ours
-                and array.dtype in dtypes
-                and array.base is None
-                and not getweakrefcount(array)
-            ):
-                return adopt(array)
-            return in_general(array, references)
-
-        return carry
+        dtypes = frozenset(np.dtype(name) for name in STANDARD & self.target.dtypes(None))
+        return ownership.taking(dtypes, adopt, self.numpy_array)
 
     def numpy_array(self, array: Array, references: int) -> Any:
         """The handler for subclasses of `np.ndarray`, and for what is not ours to take."""
