@@ -29,7 +29,16 @@ import numpy as np
 
 from arrayferry._core.framework import Array
 
-__all__ = ["COUNTS_PROVE", "LARGE", "OURS_TO_TAKE", "is_fresh", "private_copy", "takeable", "taking"]
+__all__ = [
+    "COUNTS_PROVE",
+    "LARGE",
+    "OURS_TO_TAKE",
+    "is_fresh",
+    "obstacle_to_sharing",
+    "private_copy",
+    "takeable",
+    "taking",
+]
 
 COUNTS_PROVE = (
     sys.implementation.name == "cpython"
@@ -97,6 +106,19 @@ _boxed = _references([object()])
 def is_fresh(box: list[Array]) -> bool:
     """Whether the one array in the box was just made: nobody but the box holds it."""
     return COUNTS_PROVE and _references(box) <= _boxed and takeable(box[0])
+
+
+def obstacle_to_sharing(array: Array) -> str:
+    """Why a framework of writable, strided arrays cannot see this memory as it is; empty if it can."""
+    if not array.flags.writeable:
+        return "it is read-only, and arrays there are writable"
+    if not array.dtype.isnative:
+        return "it is not in native byte order"
+    if any(stride < 0 for stride in array.strides):
+        return "it has negative strides"
+    if not array.flags.aligned or any(stride % array.itemsize for stride in array.strides):
+        return "its elements are not aligned"
+    return ""
 
 
 def private_copy(array: Array, dtype: np.dtype[Any], alignment: int = 0) -> Array:

@@ -17,6 +17,7 @@ import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
 from arrayferry._core.framework import Array, Framework
+from arrayferry._core.ownership import obstacle_to_sharing
 from arrayferry.errors import DeviceError, NotInstalledError, SharingError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def from_numpy(array: Array, device: str | None, share: bool) -> paddle.Tensor:
     if not paddle.in_dynamic_mode():
         raise UnsupportedError("Paddle makes no tensors in static mode", "call paddle.disable_static() first")
     if share:
-        _refuse_what_paddle_cannot_alias(array, device)
+        _refuse_what_cannot_be_aliased(array, device)
         return _wrap(array)
     return _wrap(array).to(device or paddle.get_device())
 
@@ -143,18 +144,10 @@ def _refuse_what_has_no_memory(tensor: Any) -> None:
         raise UnsupportedError(f"a {kind} tensor cannot be converted", f"call {instead} first")
 
 
-def _refuse_what_paddle_cannot_alias(array: Array, device: str | None) -> None:
-    size = array.dtype.itemsize
-    for is_so, reason in (
-        (device not in (None, "cpu"), f"it is not on {device}"),
-        (not array.flags.writeable, "it is read-only, and tensors are writable"),
-        # It would read what lies after the array: from_dlpack(x[::-1]) gives wrong values.
-        (any(stride < 0 for stride in array.strides), "Paddle has no negative strides"),
-        (any(stride % size for stride in array.strides), "its strides are not multiples of its items"),
-        (not array.flags.aligned, "its elements are not aligned"),
-    ):
-        if is_so:
-            raise SharingError(f"Paddle cannot share this memory: {reason}", "copy=None")
+def _refuse_what_cannot_be_aliased(array: Array, device: str | None) -> None:
+    elsewhere = device not in (None, "cpu")
+    if obstacle := f"it is not on {device}" if elsewhere else obstacle_to_sharing(array):
+        raise SharingError(f"Paddle cannot share this memory: {obstacle}", "copy=None")
 
 
 FRAMEWORK = Framework(

@@ -17,6 +17,7 @@ import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
 from arrayferry._core.framework import Array, Framework
+from arrayferry._core.ownership import obstacle_to_sharing
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def from_numpy(array: Array, device: torch.device | None, share: bool) -> torch.
     import torch
 
     if share:
-        _refuse_what_torch_cannot_alias(array, device)
+        _refuse_what_cannot_be_aliased(array, device)
     # A tensor made inside inference_mode can never be trained on, not even after it has ended.
     if torch.is_inference_mode_enabled():
         with torch.inference_mode(False):
@@ -210,18 +211,10 @@ def _is_plain(cls: type[torch.Tensor]) -> bool:
     return cls.__torch_dispatch__ is torch.Tensor.__torch_dispatch__
 
 
-def _refuse_what_torch_cannot_alias(array: Array, device: torch.device | None) -> None:
-    size = array.dtype.itemsize
-    for is_so, reason in (
-        (device is not None and device.type != "cpu", f"it is not on {device}"),
-        (not array.flags.writeable, "it is read-only, and tensors are writable"),
-        (not array.dtype.isnative, "it is not in native byte order"),
-        (any(stride < 0 for stride in array.strides), "torch has no negative strides"),
-        (any(stride % size for stride in array.strides), "its strides are not multiples of its items"),
-        (not array.flags.aligned, "its elements are not aligned"),
-    ):
-        if is_so:
-            raise SharingError(f"torch cannot share this memory: {reason}", "copy=None")
+def _refuse_what_cannot_be_aliased(array: Array, device: torch.device | None) -> None:
+    elsewhere = device is not None and device.type != "cpu"
+    if obstacle := f"it is not on {device}" if elsewhere else obstacle_to_sharing(array):
+        raise SharingError(f"torch cannot share this memory: {obstacle}", "copy=None")
 
 
 FRAMEWORK = Framework(

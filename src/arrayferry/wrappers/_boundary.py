@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+from gymnasium.utils import RecordConstructorArgs
 
 from arrayferry._core.containers import container_for
 from arrayferry._core.convert import Converter
@@ -19,7 +20,13 @@ from arrayferry.spaces import fitter, seen_from, shortcut
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-__all__ = ["Boundary", "Pair", "as_array", "as_frames", "one_of", "returned"]
+__all__ = ["RESET", "STEP", "Boundary", "Crossing", "Pair", "as_array", "one_of", "returned"]
+
+# What the values that an environment returns are called in messages.
+RESET = ("obs", "info")
+STEP = ("obs", "reward", "terminated", "truncated", "info")
+
+ArrayT = TypeVar("ArrayT")
 
 Namespace = str | ModuleType | Framework
 
@@ -131,6 +138,29 @@ def _rebuild(action_space: spaces.Space[Any], arguments: dict[str, Any]) -> Boun
     return Boundary(action_space, **arguments)
 
 
+class Crossing(Generic[ArrayT]):
+    """What is the same in both wrappers."""
+
+    env: Any
+    _boundary: Boundary
+
+    def _record(self, **arguments: Any) -> None:
+        RecordConstructorArgs.__init__(self, **arguments)  # type: ignore[arg-type]
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[ArrayT, dict[str, Any]]:
+        """Start an episode; options may be of any framework."""
+        options = self._boundary.enter_options(options)
+        box = [*returned(self.env.reset(seed=seed, options=options), "reset", RESET)]
+        obs, info = self._boundary.leave(box, RESET)
+        return obs, info
+
+    def render(self) -> Any:
+        """The frames as NumPy arrays, for people and for video writers."""
+        return Converter("numpy", _numbers=False).unbox([self.env.render()], ("render",))[0]
+
+
 class Pair:
     """What a named pair adds to the wrapper: it binds the two frameworks, and nothing else.
 
@@ -182,8 +212,3 @@ def one_of(name: str, value: str, *choices: str) -> None:
 def as_array(flag: Any) -> Any:
     """A Python bool as a NumPy scalar, so that it crosses as an array."""
     return np.bool_(flag) if type(flag) is bool else flag
-
-
-def as_frames(rendered: Any) -> Any:
-    """What people and video writers take: NumPy frames, strings, or None."""
-    return Converter("numpy", _numbers=False).unbox([rendered], ("render",))[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -11,17 +11,22 @@ from gymnasium.utils import RecordConstructorArgs
 from arrayferry._core.framework import describe
 from arrayferry.errors import UnsupportedError
 from arrayferry.pairs import array_conversion
-from arrayferry.wrappers._boundary import Boundary, Namespace, as_array, as_frames, one_of, returned
+from arrayferry.wrappers._boundary import (
+    RESET,
+    STEP,
+    ArrayT,
+    Boundary,
+    Crossing,
+    Namespace,
+    as_array,
+    one_of,
+    returned,
+)
 
 __all__ = ["ArrayConversion", "array_conversion"]
 
-ArrayT = TypeVar("ArrayT")
 
-_RESET = ("obs", "info")
-_STEP = ("obs", "reward", "terminated", "truncated", "info")
-
-
-class ArrayConversion(gym.Wrapper[ArrayT, Any, Any, Any], RecordConstructorArgs, Generic[ArrayT]):
+class ArrayConversion(Crossing[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], RecordConstructorArgs):
     """An environment of one framework, for an agent of another.
 
     Observations and infos come out in the agent's framework, rewards as `float`, terminated and
@@ -81,22 +86,19 @@ class ArrayConversion(gym.Wrapper[ArrayT, Any, Any, Any], RecordConstructorArgs,
             self.observation_space = self._boundary.seen(env.observation_space)
             self.action_space = self._boundary.seen(env.action_space, of_actions=True)
 
-    def _record(self, **arguments: Any) -> None:
-        RecordConstructorArgs.__init__(self, **arguments)
-
     def step(self, action: Any) -> tuple[ArrayT, float, bool, bool, dict[str, Any]]:
         """Take a step with an action of any framework."""
         result = self.env.step(self._boundary.enter(action))
-        obs, reward, terminated, truncated, info = returned(result, "step", _STEP)
+        obs, reward, terminated, truncated, info = returned(result, "step", STEP)
         del result
         if self._scalars == "target":
             box = [obs, reward, as_array(terminated), as_array(truncated), info]
             del obs, reward, info  # so that the box alone holds them
-            obs, reward, terminated, truncated, info = self._boundary.leave(box, _STEP)
+            obs, reward, terminated, truncated, info = self._boundary.leave(box, STEP)
             return obs, reward, terminated, truncated, info
         box = [obs, info]
         del obs, info
-        obs, info = self._boundary.leave(box, _RESET)
+        obs, info = self._boundary.leave(box, RESET)
         flags = self._flag(terminated, "terminated"), self._flag(truncated, "truncated")
         return obs, self._number(reward), *flags, info
 
@@ -120,16 +122,3 @@ class ArrayConversion(gym.Wrapper[ArrayT, Any, Any, Any], RecordConstructorArgs,
             # A vector of rewards, as multi-objective environments give.
             number: float = self._boundary.leave([reward], ("reward",))[0]
             return number
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[ArrayT, dict[str, Any]]:
-        """Start an episode; options may be of any framework."""
-        options = self._boundary.enter_options(options)
-        box = [*returned(self.env.reset(seed=seed, options=options), "reset", _RESET)]
-        obs, info = self._boundary.leave(box, _RESET)
-        return obs, info
-
-    def render(self) -> Any:
-        """The frames as NumPy arrays, for people and for video writers."""
-        return as_frames(self.env.render())

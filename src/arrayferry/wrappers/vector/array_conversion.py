@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
@@ -12,17 +12,12 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 
 from arrayferry._core.convert import Converter
 from arrayferry.errors import UnsupportedError
-from arrayferry.wrappers._boundary import Boundary, Namespace, as_frames, one_of, returned
+from arrayferry.wrappers._boundary import STEP, ArrayT, Boundary, Crossing, Namespace, one_of, returned
 
 __all__ = ["ArrayConversion"]
 
-ArrayT = TypeVar("ArrayT")
 
-_RESET = ("obs", "info")
-_STEP = ("obs", "reward", "terminated", "truncated", "info")
-
-
-class ArrayConversion(VectorWrapper[ArrayT, Any, Any, Any, ArrayT], RecordConstructorArgs, Generic[ArrayT]):
+class ArrayConversion(Crossing[ArrayT], VectorWrapper[ArrayT, Any, Any, Any, ArrayT], RecordConstructorArgs):
     """A vector environment of one framework, for an agent of another.
 
     Observations, rewards, dones and infos come out in the agent's framework; actions go in as members
@@ -80,29 +75,13 @@ class ArrayConversion(VectorWrapper[ArrayT, Any, Any, Any, ArrayT], RecordConstr
             self.single_observation_space = self._boundary.seen(env.single_observation_space)
             self.single_action_space = self._boundary.seen(env.single_action_space, of_actions=True)
 
-    def _record(self, **arguments: Any) -> None:
-        RecordConstructorArgs.__init__(self, **arguments)
-
     def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Take a step in all environments, with actions of any framework."""
-        box = [*returned(self.env.step(self._boundary.enter(actions)), "step", _STEP)]
+        box = [*returned(self.env.step(self._boundary.enter(actions)), "step", STEP)]
         if self._dense_final and "final_obs" in box[4]:
             box[4] = {**box[4], "final_obs": self._dense(box[4]["final_obs"])}
-        obs, reward, terminated, truncated, info = self._boundary.leave(box, _STEP)
+        obs, reward, terminated, truncated, info = self._boundary.leave(box, STEP)
         return obs, reward, terminated, truncated, info
-
-    def reset(
-        self, *, seed: Any = None, options: dict[str, Any] | None = None
-    ) -> tuple[ArrayT, dict[str, Any]]:
-        """Start episodes: in all environments, or where `options["reset_mask"]` says."""
-        options = self._boundary.enter_options(options)
-        box = [*returned(self.env.reset(seed=seed, options=options), "reset", _RESET)]
-        obs, info = self._boundary.leave(box, _RESET)
-        return obs, info
-
-    def render(self) -> Any:
-        """The frames as NumPy arrays, for people and for video writers."""
-        return as_frames(self.env.render())
 
     @property
     def _inner(self) -> Any:
