@@ -60,7 +60,7 @@ class Framework:
         from_numpy_together: `(ndarrays, device)`, for frameworks that take many private arrays at the
             price of one.
         within: `(array, device, dtype, share)`, from this framework to itself; through NumPy if None.
-        place: `(array)` to the device that it is on, where it stays on the way through NumPy to itself.
+        place: `(array)` to the device that it is on, and where an answer to it belongs; None for the default.
         dtypes: `(device)` to the names of the dtypes it can hold there, now.
         scalars: `(device)` to the dtype names of Python's int, float and complex there.
         device: `(spec)` to the framework's own device object; None stays None.

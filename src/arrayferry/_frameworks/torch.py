@@ -227,6 +227,7 @@ FRAMEWORK = Framework(
     from_numpy=from_numpy,
     adopt=adopt,
     within=within,
+    place=lambda tensor: tensor.device,
     from_dlpack=from_dlpack,
     on_host=lambda tensor: bool(tensor.is_cpu),
     device=device,

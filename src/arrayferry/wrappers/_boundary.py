@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -14,7 +15,7 @@ from arrayferry._core.containers import container_for
 from arrayferry._core.convert import Converter
 from arrayferry._core.framework import Framework, TypeTable, describe, owner_of
 from arrayferry._core.tree import walk
-from arrayferry.errors import KeptWarning, OptionError, UnsupportedError
+from arrayferry.errors import FerryError, KeptWarning, OptionError, UnsupportedError
 from arrayferry.spaces import fitter, seen_from, shortcut
 
 if TYPE_CHECKING:
@@ -103,19 +104,22 @@ class Boundary:
         return self._outgoing.unbox(box, names, self._warn)
 
     def _learn(self, box: list[Any]) -> None:
-        """The first array tells whose environment it is. One without arrays may speak NumPy."""
-        found: list[Framework] = []
+        """The first array tells whose environment it is, and where. One without arrays may speak NumPy."""
+        found: list[tuple[Framework, Any]] = []
 
         def look(cls: type) -> Any:
             if owner := owner_of(cls):
-                return lambda array, references: found.append(owner)
+                return lambda array, references: found.append((owner, array))
             container = container_for(cls)
             return lambda value, references: container
 
-        walk(list(box), TypeTable(look))
+        with suppress(FerryError):  # the conversion itself will say it
+            walk([tuple(box)], TypeTable(look))
         if found:
+            framework, array = found[0]
+            here = framework.place(array) if self._env_device is None else self._env_device
             self._learns = False
-            self._enter_by(found[0], self._env_device)
+            self._enter_by(framework, here)
 
     def seen(self, space: spaces.Space[Any], *, of_actions: bool = False) -> spaces.Space[Any]:
         """A space of the environment's as the agent sees it; actions are not cast by `dtypes`."""
