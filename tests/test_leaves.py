@@ -64,7 +64,7 @@ def test_bool_of_any_byte_is_counted_by_jax():
 )
 @pytest.mark.parametrize("first", [0, 1])
 def test_second_names_of_a_dtype(name, names, first):
-    # longlong is another type than int64, although they are equal: what is decided for one must fit the other.
+    # longlong is another type than int64, although they are equal: a decision for one must fit both.
     converter = Converter(name)
     wanted = cast_for(np.dtype(names[0]), find_framework(name).dtypes(None)).dtype
     for dtype in names if first == 0 else names[::-1]:

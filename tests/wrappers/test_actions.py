@@ -68,6 +68,7 @@ def test_what_the_environment_gets_is_what_sample_gives(name: str, target: str) 
 
 @pytest.mark.parametrize("name", catalogue.NAMES)
 def test_a_wider_dtype_is_narrowed_to_the_member_s(name: str) -> None:
+    pytest.importorskip("torch")
     space = catalogue.make(name)
     sample = space.sample()
     assert_same_form(received(space, arrayferry.convert(widened(sample), "torch"), "torch"), sample)

@@ -7,7 +7,7 @@ accelerator, by DLPack; all else through NumPy, where memory can be looked at, o
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -36,15 +36,19 @@ _REFUSALS = (
 _WIDEST = {int: np.dtype("int64"), float: np.dtype("float64"), complex: np.dtype("complex128")}
 
 
-class _Casts(dict[tuple[np.dtype[Any], frozenset[str]], "Cast | None"]):
-    """The cast for a dtype, given what the target has now: decided once."""
+# A dtype, its number (equal dtypes may have two: int64 and longlong), and what the target has now.
+_CastKey: TypeAlias = "tuple[np.dtype[Any], int, frozenset[str]]"
+
+
+class _Casts(dict[_CastKey, "Cast | None"]):
+    """The cast for a dtype: decided once."""
 
     def __init__(self, wanted: dict[str, str]) -> None:
         super().__init__()
         self._wanted = wanted
 
-    def __missing__(self, key: tuple[np.dtype[Any], frozenset[str]]) -> Cast | None:
-        dtype, available = key
+    def __missing__(self, key: _CastKey) -> Cast | None:
+        dtype, _, available = key
         self[key] = cast = cast_for(dtype, available, self._wanted.get(dtype.name))
         return cast
 
@@ -95,16 +99,17 @@ class Job:
     def python_scalar(self, scalar: Any, references: int) -> Any:
         """The handler for int, float and complex: a 0-d array of the target's default dtype."""
         default = self.target.scalars(self.device)[type(scalar)]
-        default = self.wanted.get(default, default)
+        wanted = self.wanted.get(default, default)
         try:
             wide = np.array(scalar, _WIDEST[type(scalar)])
         except OverflowError as error:
-            what = f"int -> {default} {self.target.name}: {scalar} does not fit"
+            what = f"int -> {wanted} {self.target.name}: {scalar} does not fit"
             raise NarrowingError(what, "no integer dtype holds it: make it a float or a string") from error
-        cast = _scalar_cast(wide.dtype, self.target.dtypes(self.device), default)
+        cast = _scalar_cast(wide.dtype, self.target.dtypes(self.device), wanted)
         if cast is None:  # no complex numbers, say
             return KEEP
-        return self._deliver(wide, mine=True, cast=cast._replace(check=not cast.same))
+        on_purpose = cast.same or wanted != default
+        return self._deliver(wide, mine=True, cast=cast._replace(check=not on_purpose))
 
     def array_of(self, source: Framework) -> Handler:
         """The handler for the arrays of a framework."""
@@ -179,7 +184,7 @@ class Job:
         """Hand an array that is in NumPy to the target; a private one, unless sharing was asked."""
         target = self.target
         device = self.device if device is None else device
-        cast = cast or self._casts[array.dtype, target.dtypes(device)]
+        cast = cast or self._casts[array.dtype, array.dtype.num, target.dtypes(device)]
         if cast is None:
             return KEEP
         try:
@@ -200,11 +205,11 @@ class Job:
             raise self._refusal(array, source, error) from error
 
     def _private(self, array: Array, cast: Cast, source: Framework | None) -> Array:
-        if not cast.check:
+        if cast.same:
             return ownership.private_copy(array, cast.dtype, self.target.alignment)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # a cast is either checked below, or made on purpose
             copy = ownership.private_copy(array, cast.dtype, self.target.alignment)
-        if lost := first_lost(array, copy):
+        if cast.check and (lost := first_lost(array, copy)):
             old, new = array.dtype.name, cast.dtype.name
             hint = f'cast on purpose with dtypes={{"{old}": "{new}"}}, or to a dtype that holds it'
             what = f"{describe(array, source)} -> {new} {self.target.name}: {lost} does not fit"

@@ -58,7 +58,7 @@ KEEP = Container(keys=lambda _: (), values=lambda _: (), build=lambda original, 
 # count of its references is the same whoever called. In a path, it goes by its name.
 _BOX = Container(keys=range, values=iter, build=lambda _, values: values, counted=True)
 
-# How often to look for a cycle, in levels of nesting: a cycle gets arbitrarily deep, so it is found.
+# A cycle gets arbitrarily deep: it is looked for at this depth, and each time the depth has doubled.
 _CYCLE_CHECK = 64
 
 
@@ -101,7 +101,8 @@ def walk(
                         on_keep(_path([*stack, here], names), child)
                     results.append(child)
                 else:
-                    if len(stack) % _CYCLE_CHECK == _CYCLE_CHECK - 1:
+                    depth = len(stack)
+                    if depth >= _CYCLE_CHECK and not depth & (depth - 1):
                         _refuse_cycle(child, stack, names)
                     stack.append((node, container, children, results, alone))
                     alone = alone and found.counted and references <= ownership.unshared
@@ -136,7 +137,8 @@ _Frame: TypeAlias = "tuple[Any, Container, Iterator[Any], list[Any], bool]"
 
 
 def _path(frames: list[_Frame], names: Sequence[str]) -> str:
-    path = names[len(frames[0][3])]
+    index = len(frames[0][3])
+    path = names[index] if index < len(names) else f"value[{index}]"
     for node, container, _, results, _ in frames[1:]:
         current = islice(container.keys(node), len(results), len(results) + 1)
         path += "".join(map(container.step, current))
