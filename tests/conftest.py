@@ -15,6 +15,16 @@ import arrayferry
 from arrayferry._core import containers, convert, framework
 from arrayferry.testing import SEPARATE
 
+try:
+    import jax
+except ImportError:
+    pass
+else:
+    if not hasattr(jax, "enable_x64"):  # JAX before 0.8 has it elsewhere
+        from jax.experimental import enable_x64
+
+        jax.enable_x64 = enable_x64
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # Examples are cheap and the machine may be busy: no deadline, and slowness is no failure.

@@ -56,7 +56,7 @@ BOXED = replace(
 @pytest.fixture
 def _only_numpy(monkeypatch):
     """So that a fault is found in the framework itself, and soon."""
-    monkeypatch.setattr(testing, "frameworks", lambda: {"numpy": frameworks()["numpy"]})
+    monkeypatch.setattr(testing.checks, "frameworks", lambda: {"numpy": frameworks()["numpy"]})
 
 
 @pytest.mark.usefixtures("_only_numpy")

@@ -1,0 +1,225 @@
+"""What a framework has to do, one check an idea."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from arrayferry._core.convert import Converter, convert
+from arrayferry._core.dtypes import cast_for
+from arrayferry._core.framework import Array, dtype_name, find_framework
+from arrayferry._core.inventory import frameworks
+from arrayferry.errors import DeviceError, SharingError, UnsupportedError
+from arrayferry.testing.values import (
+    CONTAINERS,
+    LAYOUTS,
+    _all_dtypes,
+    _expect,
+    _owner,
+    _seen,
+    at_offset,
+    bits,
+    edges,
+    overwrite,
+    zip_leaves,
+)
+
+__all__ = ["CHECKS", "SEPARATE", "check_framework"]
+
+# They do not share a process well: pairs with them are checked only where they are imported.
+SEPARATE = frozenset({"tensorflow", "paddle"})
+
+
+def check_leaves(name: str) -> None:
+    """What is no array stays the same object, and so do arrays without a counterpart."""
+    no_arrays = [True, False, "text", b"bytes", None, object(), len, {1, 2}, range(3), iter("x")]
+    without_counterpart = ["U3", "S3", "M8[D]", "m8[s]", "i4,f8", "V3"]
+    if np.dtype(np.longdouble).itemsize > 8:
+        without_counterpart += ["longdouble", "clongdouble"]
+    strange = [np.zeros(2, dtype) for dtype in without_counterpart]
+    for leaf in [*no_arrays, *strange, np.ma.masked_array([1, 2], [True, False])]:
+        result = convert([leaf], name)[0]
+        _expect(result is leaf, f"{leaf!r} has to stay the same object, but became {result!r}")
+    for dtype in find_framework(name).dtypes(None).intersection(_all_dtypes()):
+        scalar = edges(dtype)[1, 1]
+        _expect_array(convert(scalar, name), name, np.asarray(scalar), f"the scalar {scalar!r}")
+
+
+def check_scalars(name: str) -> None:
+    """A number becomes a 0-d array of the default dtype, strongly typed; it has to fit."""
+    defaults = find_framework(name).scalars(None)
+    for number in 3, -1, 0.25, -0.0, 1.5 - 2j:
+        result = convert(number, name)
+        _expect_array(result, name, np.asarray(number, defaults[type(number)]), repr(number))
+        _expect(not getattr(result, "weak_type", False), f"{number!r} became weakly typed")
+    _expect_error(OverflowError, lambda: convert([2**70], name), str(2**70), "value[0]")
+
+
+def check_dtypes(name: str) -> None:
+    """A dtype that the framework has goes there and back bit for bit; another one by value."""
+    available = find_framework(name).dtypes(None)
+    for dtype in _all_dtypes():
+        source = edges(dtype)
+        if dtype not in available:
+            source = np.arange(6).reshape(2, 3).astype(source.dtype)
+        cast = cast_for(source.dtype, available)
+        result = convert(source, name)
+        if cast is None:
+            _expect(result is source, f"{dtype} has no counterpart, so it has to stay as it is")
+        else:
+            _expect_array(result, name, source.astype(cast.dtype), dtype)
+
+
+def check_layouts(name: str) -> None:
+    """However the source lies in memory, its values arrive."""
+    for layout, lay_out in LAYOUTS.items():
+        for dtype in {"uint8", "float32", "int32", "bool"} & find_framework(name).dtypes(None):
+            source = lay_out(edges(dtype))
+            _expect_array(convert(source, name), name, source, f"{dtype}, {layout}")
+
+
+def check_ownership(name: str) -> None:
+    """Unless memory is shared on purpose, what one side writes never reaches the other."""
+    for target, make in _both_ways(name):
+        for copy in None, True:
+            source, terms = make(), f"{name}, copy={copy}, to {target}"
+            wanted = bits(source)
+            result = convert({"x": source}, target, copy=copy)["x"]
+            overwrite(source)
+            _expect(bits(result) == wanted, f"{terms}: writing to the source changed the result")
+            before = bits(source)
+            _expect(overwrite(result) or target != "numpy", f"{terms}: the result is read-only")
+            _expect(bits(source) == before, f"{terms}: writing to the result changed the source")
+
+
+def check_sharing(name: str) -> None:
+    """With `copy=False` both sides see the same memory, or an error names the leaf."""
+    for target, make in _both_ways(name):
+        source = make()
+        try:
+            result = convert({"x": source}, target, copy=False)["x"]
+        except SharingError as error:
+            _expect(error.where == 'value["x"]', f"the error does not say where: {error}")
+            continue
+        _expect(result is source or _see_each_other(source, result), f"the {target} array is a copy")
+
+
+def check_containers(name: str) -> None:
+    """Every container comes back as itself, and the original is not written to."""
+    array = edges("float32")
+    everything = [make([array, "text", make([array])]) for make in CONTAINERS.values()]
+    for old, new in zip_leaves(everything, convert(everything, name)):
+        if old is array:
+            _expect_array(new, name, edges("float32"), "an array in a container")
+        else:
+            _expect(new is old and old in ("text", None), f"{old!r} became {new!r}")
+
+
+def check_devices(name: str) -> None:
+    """Every device in the list can be named; another one is an error that lists them."""
+    framework, source = find_framework(name), edges("float32")
+    for device in framework.devices():
+        result = convert(source, name, device)
+        _expect(tuple(result.shape) == source.shape, f"on {device}: {source!r} became {result!r}")
+        try:
+            _expect(bits(result) == bits(source), f"on {device}: {source!r} became {result!r}")
+        except UnsupportedError as error:  # meta has shapes, but no values
+            _expect(device == "meta", f"on {device}: {error}")
+    unknown = "no-such-device:7"
+    _expect_error(DeviceError, lambda: Converter(name, unknown), unknown, *framework.devices())
+
+
+def check_pickling(name: str) -> None:
+    """A converter can be pickled, whatever its device, and then does the same."""
+    for device in (None, *find_framework(name).devices()):
+        converter = Converter(name, device, copy=True, dtypes={"int16": "int32"})
+        again = pickle.loads(pickle.dumps(converter))
+        same = again.device == converter.device and repr(again) == repr(converter)
+        _expect(same, f"{converter!r} came back as {again!r}")
+        found = dtype_name(again(edges("int16")).dtype)
+        _expect(found == "int32", f"{again!r} made {found} of int16")
+
+
+def check_pairs(name: str) -> None:
+    """Arrays cross to every other installed framework and back, bit for bit, and are private."""
+    for other in (n for n in frameworks() if n != name and (n not in SEPARATE or n in sys.modules)):
+        common = find_framework(name).dtypes(None) & find_framework(other).dtypes(None)
+        for dtype in common.intersection(_all_dtypes()):
+            for start, end in (name, other), (other, name):
+                source = convert(edges(dtype), start)
+                result = convert(source, end)
+                overwrite(source)
+                _expect_array(result, end, edges(dtype), f"{dtype} from {start} to {end}")
+
+
+CHECKS: tuple[Callable[[str], None], ...] = (
+    check_leaves,
+    check_scalars,
+    check_dtypes,
+    check_layouts,
+    check_ownership,
+    check_sharing,
+    check_containers,
+    check_devices,
+    check_pickling,
+    check_pairs,
+)
+
+
+def check_framework(name: str) -> None:
+    """Run all checks on a framework.
+
+    Args:
+        name: the name that it is registered by.
+
+    Raises:
+        AssertionError: with a line for each check that failed.
+    """
+    failures = [failure for check in CHECKS if (failure := _failure(check, name))]
+    _expect(not failures, "\n".join([f"{name} does not conform:", *failures]))
+
+
+def _failure(check: Callable[[str], None], name: str) -> str:
+    try:
+        check(name)
+    except Exception as error:
+        return f"{check.__name__}: {type(error).__name__}: {error}"
+    return ""
+
+
+def _both_ways(name: str) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Targets, each with a function that makes a source for it."""
+    yield name, lambda: at_offset(edges("float32"), 0)
+    yield name, lambda: at_offset(edges("float32"), 4)
+    yield name, lambda: convert(edges("float32"), name)
+    yield "numpy", lambda: convert(edges("float32"), name)
+
+
+def _see_each_other(source: Any, result: Any) -> bool:
+    """Whether what is written on one side is seen on the other, or else they have one address."""
+    for one, other in (result, source), (source, result):
+        before = bits(other)
+        if overwrite(one) and bits(other) != before:
+            return True
+    return bool(_seen(source).ctypes.data == _seen(result).ctypes.data)
+
+
+def _expect_array(result: Any, name: str, wanted: Array, what: str) -> None:
+    _expect(_owner(result).name == name, f"{what}: it became a {type(result).__name__}")
+    found = f"{dtype_name(result.dtype)}{tuple(result.shape)}"
+    _expect(found == f"{wanted.dtype.name}{wanted.shape}", f"{what}: it became {found}")
+    _expect(bits(result) == bits(wanted), f"{what}: {wanted!r} became {result!r}")
+
+
+def _expect_error(kind: type[Exception], call: Callable[[], Any], *words: str) -> None:
+    try:
+        result = call()
+    except kind as error:
+        missing = [word for word in words if word not in str(error)]
+        _expect(not missing, f"the message does not say {missing}: {error}")
+    else:
+        raise AssertionError(f"{result!r}, where a {kind.__name__} is due")

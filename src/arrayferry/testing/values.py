@@ -1,0 +1,288 @@
+"""Values that break converters: arrays of every layout and dtype, in every container."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections import OrderedDict, UserDict, defaultdict, deque, namedtuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arrayferry._core.convert import convert
+from arrayferry._core.dtypes import ML_DTYPES, STANDARD
+from arrayferry._core.framework import Array, Framework, owner_of
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+__all__ = [
+    "CONTAINERS",
+    "LAYOUTS",
+    "arrays",
+    "at_offset",
+    "bits",
+    "edges",
+    "layouts",
+    "overwrite",
+    "structures",
+    "zip_leaves",
+]
+
+
+def bits(array: Any) -> bytes:
+    """The values of any framework's array as bytes: in C order and native byte order."""
+    seen = _seen(array)
+    return np.asarray(seen, seen.dtype.newbyteorder("=")).tobytes()
+
+
+def overwrite(array: Any) -> bool:
+    """Change every byte of an array in place; False if arrays of its kind cannot be written."""
+    if not isinstance(array, np.ndarray):
+        values = np.array(_seen(array), order="C")
+        overwrite(values)
+        try:
+            array[...] = convert(values, _owner(array))
+        except (TypeError, RuntimeError):  # it is immutable; or cannot be set in this dtype
+            return False
+        _expect(bits(array) == bits(values), f"{array!r} ignores what is written to it")
+        return True
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    if array.flags.writeable:
+        memory = array.ravel(order="K").view(np.uint8)
+        _expect(np.shares_memory(memory, array) or not array.size, "only a copy was overwritten")
+        memory ^= 1
+    return bool(array.flags.writeable)
+
+
+def edges(dtype: str) -> Array:
+    """Two rows of the values that get lost: NaN with a payload, -0.0, denormals, extremes."""
+    form = _dtype(dtype)
+    if form.kind == "b":
+        return np.array([[True, False, True], [False, False, True]])
+    size = form.itemsize // (2 if form.kind == "c" else 1)
+    sign = 1 << 8 * size - 1
+    numbers = (0, 1, sign, sign + 1, sign - 1, 2 * sign - 1)
+    parts = [n.to_bytes(size, sys.byteorder) * (form.itemsize // size) for n in numbers]
+    array: Array = np.frombuffer(b"".join(parts), form).reshape(2, 3).copy()
+    return array
+
+
+def at_offset(array: Array, offset: int) -> Array:
+    """A copy whose address is `offset` bytes beyond a multiple of 64."""
+    memory = np.zeros(array.nbytes + 128, np.uint8)
+    start = -memory.ctypes.data % 64 + offset
+    copy: Array = np.ndarray(array.shape, array.dtype, memory.data, start)
+    copy[...] = array
+    return copy
+
+
+def _read_only(array: Array) -> Array:
+    view: Array = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _in_record(array: Array) -> Array:
+    record = np.zeros(array.shape, [("before", "u1"), ("values", array.dtype)])
+    record["values"] = array
+    values: Array = record["values"]
+    return values
+
+
+def _byte_swapped(array: Array) -> Array:
+    swapped: Array = array.astype(array.dtype.newbyteorder("S"))
+    return swapped
+
+
+def _offset_by(offset: int) -> Callable[[Array], Array]:
+    return lambda array: at_offset(array, offset)
+
+
+LAYOUTS: dict[str, Callable[[Array], Array]] = {
+    "plain": lambda array: array,
+    "flipped": lambda array: np.flip(array) if array.ndim else array,
+    "stepped": lambda array: np.repeat(array, 2, axis=-1)[..., ::2] if array.ndim else array,
+    "transposed": np.transpose,
+    "fortran": np.asfortranarray,
+    **{f"offset by {offset}": _offset_by(offset) for offset in (0, 1, 4, 16, 32, 63)},
+    "read-only": _read_only,
+    "broadcast": lambda array: np.broadcast_to(array, (2, *array.shape)),
+    "byte-swapped": lambda array: array if array.dtype.kind == "V" else _byte_swapped(array),
+    "in a record": _in_record,
+    "0-d": lambda array: np.resize(array, 1).reshape(()),
+    "empty": lambda array: array[..., :0] if array.ndim else array,
+}
+
+
+def layouts() -> SearchStrategy[Callable[[Array], Array]]:
+    """Functions that lay an array out in another way: up to three of `LAYOUTS`, composed."""
+    from hypothesis import strategies as st
+
+    def composed(steps: list[Callable[[Array], Array]]) -> Callable[[Array], Array]:
+        def lay_out(array: Array) -> Array:
+            for step in steps:
+                array = step(array)
+            return array
+
+        return lay_out
+
+    step = st.sampled_from(list(LAYOUTS.values())) | st.integers(0, 64).map(_offset_by)
+    return st.lists(step, min_size=1, max_size=3).map(composed)
+
+
+def arrays(dtypes: Sequence[str] = ()) -> SearchStrategy[Array]:
+    """NumPy arrays of any dtype (or of one of `dtypes`), any bits, and any layout."""
+    from hypothesis import strategies as st
+
+    shapes = st.sampled_from([(), (5,), (2, 3), (3, 2, 2)]) | st.lists(st.integers(0, 3), max_size=3)
+
+    @st.composite
+    def draw_array(draw: Any) -> Array:
+        dtype = draw(st.sampled_from(list(dtypes) or _all_dtypes()))
+        shape = tuple(draw(shapes))
+        if draw(st.booleans()):
+            array = np.resize(edges(dtype), shape)
+        else:
+            size = int(np.prod(shape)) * _dtype(dtype).itemsize
+            memory = np.array(bytearray(draw(st.binary(min_size=size, max_size=size))), np.uint8)
+            memory &= 1 if dtype == "bool" else 255
+            array = memory.view(_dtype(dtype)).reshape(shape)
+        laid_out: Array = draw(layouts())(array)
+        return laid_out
+
+    return draw_array()
+
+
+_Named = namedtuple("_Named", "left right")
+_Data = dataclasses.make_dataclass("_Data", ["left", "right"])
+_Frozen = dataclasses.make_dataclass("_Frozen", ["left", "right"], frozen=True)
+_Slots = dataclasses.make_dataclass("_Slots", ["left", "right"], frozen=True, slots=True)
+
+
+class _Dict(dict[Any, Any]):
+    pass
+
+
+class _List(list[Any]):
+    pass
+
+
+class _Tuple(tuple[Any, ...]):
+    pass
+
+
+def _keyed(values: Sequence[Any]) -> dict[Any, Any]:
+    names = ["a", 1, ("b", 2), None, 2.5, frozenset("c"), *range(6, len(values))]
+    return dict(zip(names, values, strict=False))
+
+
+def _two(cls: type) -> Callable[[Sequence[Any]], Any]:
+    return lambda values: cls(*[*values, None, None][:2])
+
+
+def _object_array(values: Sequence[Any]) -> Array:
+    array = np.empty(len(values), object)
+    for index, value in enumerate(values):  # at once, arrays among them would be broadcast
+        array[index] = value
+    return array
+
+
+# How each container of the contract is made from a list of values.
+CONTAINERS: dict[str, Callable[[Sequence[Any]], Any]] = {
+    "dict": _keyed,
+    "OrderedDict": lambda values: OrderedDict(_keyed(values)),
+    "defaultdict": lambda values: defaultdict(int, _keyed(values)),
+    "subclass of dict": lambda values: _Dict(_keyed(values)),
+    "mappingproxy": lambda values: MappingProxyType(_keyed(values)),
+    "UserDict": lambda values: UserDict(_keyed(values)),
+    "list": list,
+    "subclass of list": _List,
+    "tuple": tuple,
+    "subclass of tuple": _Tuple,
+    "namedtuple": _two(_Named),
+    "deque": lambda values: deque(values, maxlen=len(values) + 1),
+    "dataclass": _two(_Data),
+    "frozen dataclass": _two(_Frozen),
+    "dataclass with slots": _two(_Slots),
+    "object array": _object_array,
+}
+
+
+def structures(leaves: SearchStrategy[Any], max_leaves: int = 5) -> SearchStrategy[Any]:
+    """Nested structures of every container in `CONTAINERS`."""
+    from hypothesis import strategies as st
+
+    def extend(inner: SearchStrategy[Any]) -> SearchStrategy[Any]:
+        make = st.sampled_from(list(CONTAINERS.values()))
+        return st.builds(lambda make, values: make(values), make, st.lists(inner, max_size=4))
+
+    return st.recursive(leaves, extend, max_leaves=max_leaves)
+
+
+def zip_leaves(old: Any, new: Any) -> Iterator[tuple[Any, Any]]:
+    """The leaves of two structures side by side; AssertionError where the containers differ."""
+    before, after = _inside(old), _inside(new)
+    if before is None:
+        yield old, new
+        return
+    _expect(type(new) is type(old), f"{type(old).__name__} became {type(new).__name__}")
+    _expect(after is not None and before[0] == after[0], f"{old!r} became {new!r}")
+    for pair in zip(before[1], after[1] if after else (), strict=True):
+        yield from zip_leaves(*pair)
+
+
+def _inside(value: Any) -> tuple[Any, list[Any]] | None:
+    """What has to stay the same in a container, and its values; None for a leaf."""
+    if isinstance(value, Mapping):
+        return [*value, getattr(value, "default_factory", None)], list(value.values())
+    if isinstance(value, (list, tuple, deque)):
+        return (len(value), getattr(value, "maxlen", None)), list(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+        return names, [getattr(value, name) for name in names]
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return value.shape, list(value.flat)
+    return None
+
+
+def _seen(array: Any) -> Array:
+    """The array in NumPy: a view of it, or a copy."""
+    if isinstance(array, (np.ndarray, np.generic)):
+        return np.asarray(array)
+    seen = _owner(array).to_numpy(array, False)
+    if seen is None:
+        raise AssertionError(f"{array!r} has no counterpart in NumPy")
+    return seen
+
+
+def _owner(array: Any) -> Framework:
+    owner = owner_of(type(array))
+    if owner is None:
+        raise AssertionError(f"{array!r} is no array")
+    return owner
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    if name in ML_DTYPES:
+        import ml_dtypes
+
+        name = getattr(ml_dtypes, name)
+    dtype: np.dtype[Any] = np.dtype(name)
+    return dtype
+
+
+def _all_dtypes() -> list[str]:
+    try:
+        import ml_dtypes
+    except ImportError:
+        return sorted(STANDARD)
+    return sorted(STANDARD | {name for name in ML_DTYPES if hasattr(ml_dtypes, name)})
+
+
+def _expect(condition: bool, message: str) -> None:
+    if not condition:  # no assert statement: python -O leaves those out
+        raise AssertionError(message)
