@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from arrayferry._core.framework import (
     forget_decisions,
     on_register,
     owner_of,
+    registered,
 )
 from arrayferry._core.routes import Job
 from arrayferry._core.tree import KEEP, Handler, walk
@@ -171,6 +173,8 @@ class Converter:
 
 
 def _rebuild(name: str, device: Any, copy: bool | None, dtypes: dict[str, str], numbers: bool) -> Converter:
+    if name not in registered():
+        import_module(name)  # of a library that nobody registered; whoever pickled it had imported it
     return Converter(name, device, copy=copy, dtypes=dtypes, _numbers=numbers)
 
 

@@ -203,7 +203,7 @@ def find_framework(to: str | ModuleType | Framework) -> Framework:
     module = to if isinstance(to, ModuleType) else sys.modules.get(name)
     if module is not None and (hasattr(module, "asarray") or hasattr(module, "from_dlpack")):
         return _generic(module)
-    raise UnknownFrameworkError(f"{name!r} is no array framework", _how_to_name_one())
+    raise UnknownFrameworkError(f"{name!r} is no array framework", _how_to_name_one(name))
 
 
 def _plugin(name: str) -> Framework | None:
@@ -214,9 +214,12 @@ def _plugin(name: str) -> Framework | None:
     return None if found is None else found.load()
 
 
-def _how_to_name_one() -> str:
+def _how_to_name_one(given: str = "") -> str:
+    from difflib import get_close_matches
+
     names = ", ".join(_registry)
-    return f"name one of {names}; or pass the module of any array API library; or register_framework()"
+    meant = "".join(f"did you mean {name!r}? Else " for name in get_close_matches(given, _registry, 1))
+    return f"{meant}name one of {names}; or pass the module of any array API library; or register_framework()"
 
 
 class Strangers:
