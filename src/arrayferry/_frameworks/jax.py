@@ -12,7 +12,7 @@ that nobody else can write. See https://github.com/jax-ml/jax/issues/37830.
 
 from __future__ import annotations
 
-from contextlib import suppress
+import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -65,14 +65,20 @@ def from_numpy_together(arrays: list[Array], device: Any) -> list[jax.Array]:
     It copies; so large arrays are better adopted. It is compiled for each set of shapes: those that are
     new in every step would be compiled in every step, so a set has to come back to be worth it.
     """
+    small = max([array.nbytes for array in arrays]) < LARGE
+    if device is None and small and _recurs(tuple([(array.shape, array.dtype) for array in arrays])):
+        try:
+            made: list[jax.Array] = _identity()(arrays)
+        except Exception:  # a transfer guard, or NaNs under jax_debug_nans
+            pass
+        else:
+            return made
+    return _put_together(arrays, device)
+
+
+def _put_together(arrays: list[Array], device: Any) -> list[jax.Array]:
     import jax
 
-    if device is None and all(array.nbytes < LARGE for array in arrays):
-        shapes = tuple([(array.shape, array.dtype) for array in arrays])
-        if _recurs(shapes):
-            with suppress(Exception):  # a transfer guard, or NaNs under jax_debug_nans
-                made: list[jax.Array] = _identity()(arrays)
-                return made
     put: list[jax.Array] = jax.device_put(arrays, device)
     return put
 
@@ -217,9 +223,8 @@ def scalars(device: Any) -> dict[type, str]:
 
 
 def _x64() -> bool:
-    import jax
-
-    return bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+    # Asked for every leaf, and an import statement takes longer than the rest.
+    return bool(sys.modules["jax"].config.jax_enable_x64)
 
 
 def _refuse_what_has_no_values(array: Any) -> None:
