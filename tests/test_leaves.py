@@ -233,7 +233,7 @@ def test_array_without_counterpart_stays_the_same_object(name, kind):
     leaf = WITHOUT_COUNTERPART[kind]
     kept = []
     box = [{"info": [1.0, leaf]}]
-    [result] = Converter(name).unbox(box, ["obs"], lambda path, leaf: kept.append((path, leaf)))
+    [result] = Converter(name).unbox(box, ["obs"], lambda name, path, leaf: kept.append((path(), leaf)))
     assert result["info"][1] is leaf
     assert [path for path, _ in kept] == ['obs["info"][1]']
     assert kept[0][1] is leaf
@@ -241,7 +241,7 @@ def test_array_without_counterpart_stays_the_same_object(name, kind):
 
 def test_only_leaves_without_counterpart_are_told(name):
     kept = []
-    Converter(name).unbox([UNCHANGED], on_keep=lambda path, leaf: kept.append(path))
+    Converter(name).unbox([UNCHANGED], on_keep=lambda name, path, leaf: kept.append(path()))
     assert kept == []
 
 

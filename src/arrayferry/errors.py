@@ -77,7 +77,13 @@ class FerryError(Exception):
 
     def at(self: _E, where: str) -> _E:
         """This error, told where it happened; the first place that is told stays."""
-        self.args = (self.what, self.hint, self.where or where)
+        relative = not self.where or self.where[0] in ".["
+        self.args = (self.what, self.hint, where + self.where if relative else self.where)
+        return self
+
+    def inside(self: _E, name: str) -> _E:
+        """This error of an inner walk, ready to be told where that walk was."""
+        self.args = (self.what, self.hint, self.where.removeprefix(name))
         return self
 
     def __str__(self) -> str:

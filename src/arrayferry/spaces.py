@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable, Mapping
 from functools import cache, singledispatch
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ import numpy as np
 from gymnasium import spaces
 
 from arrayferry._core.convert import Converter
-from arrayferry._core.dtypes import cast_for, first_lost
+from arrayferry._core.dtypes import ML_DTYPES, cast_for, first_lost
 from arrayferry._core.framework import Array, dtype_name
 from arrayferry.errors import FerryError
 
@@ -96,8 +97,10 @@ def shortcut(space: spaces.Space[Any], to_env: Converter) -> Fit:
 
 @_fitter.register(spaces.Dict)
 def _(space: spaces.Dict, to_env: Converter) -> Fit:
-    fits = {key: fitter(inner, to_env) for key, inner in space.spaces.items()}
+    return _by_key({key: fitter(inner, to_env) for key, inner in space.spaces.items()})
 
+
+def _by_key(fits: dict[str, Fit]) -> Fit:
     def fit(value: Any) -> Any:
         if not isinstance(value, Mapping) or value.keys() != fits.keys():
             return value
@@ -108,8 +111,10 @@ def _(space: spaces.Dict, to_env: Converter) -> Fit:
 
 @_fitter.register(spaces.Tuple)
 def _(space: spaces.Tuple[Any], to_env: Converter) -> Fit:
-    fits = [fitter(inner, to_env) for inner in space.spaces]
+    return _in_order([fitter(inner, to_env) for inner in space.spaces])
 
+
+def _in_order(fits: list[Fit]) -> Fit:
     def fit(value: Any) -> Any:
         if not isinstance(value, (tuple, list)) or len(value) != len(fits):
             return value
@@ -147,7 +152,7 @@ def _(space: spaces.OneOf[Any], to_env: Converter) -> Fit:
     def fit(value: Any) -> Any:
         try:
             which, chosen = value
-            which = np.int64(int(which))
+            which = np.int64(operator.index(which))  # not int(), which would round
             return which, fits[which](chosen)
         except (TypeError, ValueError, IndexError):
             return value
@@ -167,11 +172,9 @@ def _as_it_is(value: Any) -> Any:
 def _stack_fitter(space: spaces.Space[Any], to_env: Converter) -> Fit:
     """For members stacked along a first axis of any length: only the structure and dtypes are known."""
     if isinstance(space, spaces.Dict):
-        by_key = {key: _stack_fitter(inner, to_env) for key, inner in space.spaces.items()}
-        return lambda value: {key: fit(value[key]) for key, fit in by_key.items()}
+        return _by_key({key: _stack_fitter(inner, to_env) for key, inner in space.spaces.items()})
     if isinstance(space, spaces.Tuple):
-        in_order = [_stack_fitter(inner, to_env) for inner in space.spaces]
-        return lambda value: tuple(fit(item) for fit, item in zip(in_order, value))
+        return _in_order([_stack_fitter(inner, to_env) for inner in space.spaces])
     if space.dtype is None:
         return _as_it_is
     cast = _caster(np.dtype(space.dtype), to_env)
@@ -204,7 +207,8 @@ def _caster(dtype: np.dtype[Any], to_env: Converter) -> Fit:
 
 def _cast_or_leave(value: Any, dtype: np.dtype[Any], to_env: Converter) -> Any:
     old = np.asarray(_to_numpy(value))
-    if _KINDS.get(old.dtype.kind, 9) > _KINDS.get(dtype.kind, -1):
+    kind = "f" if old.dtype.name in ML_DTYPES else old.dtype.kind
+    if _KINDS.get(kind, 9) > _KINDS.get(dtype.kind, -1):
         return value
     with np.errstate(all="ignore"):
         new: Array = old.astype(dtype)

@@ -1,20 +1,29 @@
-"""The containers that are walked, and how each is built again as itself."""
+"""The containers that are walked, and how each is built again as itself.
+
+Subclasses keep their attributes as they are; only what they contain is converted. None of their own
+methods is called to build them: an overridden `__setitem__` may write where the original can see it.
+"""
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-from collections import deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 
 from arrayferry._core.framework import forget_decisions
-from arrayferry._core.tree import Container
+from arrayferry._core.tree import Container, Handler
 from arrayferry.errors import UnsupportedError
 
-__all__ = ["OBJECT_ARRAY", "container_for", "handle_dict", "register_container"]
+__all__ = [
+    "OBJECT_ARRAY",
+    "container_handler",
+    "handle_dict",
+    "register_container",
+    "registered_container",
+]
 
 _T = TypeVar("_T")
 
@@ -43,38 +52,95 @@ OBJECT_ARRAY = Container(
 )
 
 
-def _refuse(old: Any) -> UnsupportedError:
-    kind = type(old).__qualname__
-    return UnsupportedError(
-        f"a {kind} cannot be built again from its converted values",
-        f"arrayferry.register_container({kind}, values=..., build=...)",
+def _guarded(build: Callable[[Any, list[Any]], Any]) -> Callable[[Any, list[Any]], Any]:
+    """A class that cannot be built again is refused, however it says so."""
+
+    def guarded(old: Any, new: list[Any]) -> Any:
+        try:
+            return build(old, new)
+        except Exception as error:
+            kind = type(old).__qualname__
+            raise UnsupportedError(
+                f"a {kind} cannot be built again from its converted values",
+                f"arrayferry.register_container({kind}, values=..., build=...)",
+            ) from error
+
+    return guarded
+
+
+def _with_attributes(old: Any, new: Any) -> Any:
+    """The new one, with the attributes of the old."""
+    own = getattr(old, "__dict__", None)
+    if own is old:  # items that can be reached as attributes
+        new.__dict__ = new
+    elif own:
+        new.__dict__.update(own)
+    for cls in type(old).__mro__:
+        slots = cls.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__") and hasattr(old, name):
+                object.__setattr__(new, name, getattr(old, name))
+    return new
+
+
+def _build_dict(old: dict[Any, Any], new: list[Any]) -> Any:
+    base: Any = next(base for base in (OrderedDict, defaultdict, dict) if isinstance(old, base))
+    built = _with_attributes(old, base.__new__(type(old)))
+    if base is defaultdict:
+        built.default_factory = old.default_factory  # type: ignore[attr-defined]
+    for key, value in zip(base.keys(old), new):
+        base.__setitem__(built, key, value)
+    for name in getattr(type(old), "__dataclass_fields__", ()):  # a dataclass that is a dict, too
+        if name in built:
+            object.__setattr__(built, name, base.__getitem__(built, name))
+    return built
+
+
+def _build_list(old: list[Any], new: list[Any]) -> Any:
+    built = _with_attributes(old, list.__new__(type(old)))
+    list.extend(built, new)
+    return built
+
+
+def _build_deque(old: deque[Any], new: list[Any]) -> Any:
+    built = deque.__new__(type(old))
+    deque.__init__(built, new, old.maxlen)
+    return _with_attributes(old, built)
+
+
+def _build_tuple(old: tuple[Any, ...], new: list[Any]) -> Any:
+    if hasattr(old, "n_sequence_fields"):  # a struct sequence, such as time.struct_time
+        return type(old)(new)
+    return _with_attributes(old, tuple.__new__(type(old), new))
+
+
+def _build_dataclass(old: Any, new: list[Any]) -> Any:
+    built = object.__new__(type(old))
+    for name, value in zip(_attribute_names(old), new):
+        object.__setattr__(built, name, value)  # a frozen one refuses its own way
+    return built
+
+
+def _attribute_names(old: Any) -> list[str]:
+    """Its fields, and what else was set on it: that may be made of the same arrays."""
+    fields = [field.name for field in dataclasses.fields(old) if hasattr(old, field.name)]
+    return list(dict.fromkeys([*fields, *getattr(old, "__dict__", ())]))
+
+
+def _mapping(old: Mapping[Any, Any], references: int) -> Container:
+    # Looked at once: some mappings change their order when they are read.
+    keys = list(old)
+    values = [old[key] for key in keys]
+    return Container(
+        lambda _: keys, lambda _: values, _guarded(lambda old, new: _fill(old, dict(zip(keys, new))))
     )
 
 
-def _build_mapping(old: Mapping[Any, Any], new: list[Any]) -> Any:
-    items = dict(zip(old, new))
-    try:
-        if isinstance(old, dict):  # its items are in the object itself, so a shallow copy is its own
-            built: Any = _twin(old)
-            for key, value in items.items():
-                built[key] = value
-        else:
-            built = type(old)(items)  # type: ignore[call-arg]
-        if len(built) == len(items) and all(_holds(built[key], value) for key, value in items.items()):
-            return built
-    except UnsupportedError:
-        raise
-    except Exception as error:
-        raise _refuse(old) from error
-    raise _refuse(old)
-
-
-def _twin(old: _T) -> _T:
-    """A shallow copy, to be filled with other values."""
-    twin = copy.copy(old)
-    if twin is old:
-        raise _refuse(old)
-    return twin
+def _fill(old: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
+    built: Any = type(old)(items)  # type: ignore[call-arg]
+    if len(built) != len(items) or not all(_holds(built[key], value) for key, value in items.items()):
+        raise ValueError("it has other values than it was given")
+    return built
 
 
 def _holds(found: Any, value: Any) -> bool:
@@ -82,61 +148,31 @@ def _holds(found: Any, value: Any) -> bool:
     return found is value or (isinstance(value, Mapping) and type(found) is type(value))
 
 
-def _build_list(old: list[Any], new: list[Any]) -> list[Any]:
-    built = _twin(old)
-    built[:] = new
-    return built
-
-
-def _build_deque(old: deque[Any], new: list[Any]) -> deque[Any]:
-    built = _twin(old)
-    built.clear()
-    built.extend(new)
-    return built
-
-
-def _build_tuple(old: tuple[Any, ...], new: list[Any]) -> Any:
-    try:
-        built = tuple.__new__(type(old), new)
-    except TypeError:  # a struct sequence, such as time.struct_time
-        return type(old)(new)
-    getattr(built, "__dict__", {}).update(getattr(old, "__dict__", {}))
-    return built
-
-
-def _build_dataclass(old: Any, new: list[Any]) -> Any:
-    built = _twin(old)
-    for name, value in zip(_field_names(old), new):
-        object.__setattr__(built, name, value)  # frozen ones refuse their own
-    return built
-
-
-def _field_names(old: Any) -> list[str]:
-    return [field.name for field in dataclasses.fields(old) if hasattr(old, field.name)]
-
-
-_DATACLASS = Container(
-    keys=_field_names,
-    values=lambda old: [getattr(old, name) for name in _field_names(old)],
-    build=_build_dataclass,
-    step=_attribute,
-)
-_NAMED_TUPLE = Container(lambda old: old._fields, iter, lambda old, new: old._make(new), _attribute)
-
-_KEYED = Container(lambda old: old.keys(), lambda old: [old[key] for key in old], _build_mapping)
-
 # The kinds in the order in which a type is tried.
 _KINDS: list[tuple[Callable[[type], bool], Container]] = [
-    (lambda cls: cls is dict, _DICT),
     (lambda cls: cls is list, _LIST),
     (lambda cls: cls is tuple, _TUPLE),
-    (lambda cls: issubclass(cls, dict), _KEYED),
-    (lambda cls: issubclass(cls, tuple) and hasattr(cls, "_make"), _NAMED_TUPLE),
-    (lambda cls: issubclass(cls, tuple), Container(_TUPLE.keys, iter, _build_tuple)),
-    (lambda cls: issubclass(cls, list), Container(_LIST.keys, iter, _build_list)),
-    (lambda cls: issubclass(cls, deque), Container(_LIST.keys, iter, _build_deque)),
-    (dataclasses.is_dataclass, _DATACLASS),
-    (lambda cls: issubclass(cls, Mapping), _KEYED),
+    (
+        lambda cls: issubclass(cls, OrderedDict),
+        Container(OrderedDict.keys, lambda old: list(OrderedDict.values(old)), _guarded(_build_dict)),
+    ),
+    (lambda cls: issubclass(cls, dict), Container(dict.keys, dict.values, _guarded(_build_dict))),
+    (
+        lambda cls: issubclass(cls, tuple) and hasattr(cls, "_fields"),
+        Container(lambda old: old._fields, tuple.__iter__, _guarded(_build_tuple), _attribute),
+    ),
+    (lambda cls: issubclass(cls, tuple), Container(_TUPLE.keys, tuple.__iter__, _guarded(_build_tuple))),
+    (lambda cls: issubclass(cls, list), Container(_LIST.keys, list.__iter__, _guarded(_build_list))),
+    (lambda cls: issubclass(cls, deque), Container(_LIST.keys, deque.__iter__, _guarded(_build_deque))),
+    (
+        dataclasses.is_dataclass,
+        Container(
+            keys=_attribute_names,
+            values=lambda old: [getattr(old, name) for name in _attribute_names(old)],
+            build=_guarded(_build_dataclass),
+            step=_attribute,
+        ),
+    ),
 ]
 
 _registered: dict[type, Container] = {}
@@ -172,16 +208,20 @@ def register_container(
     forget_decisions()
 
 
+def registered_container(cls: type) -> Container | None:
+    """What the user registered for this type or one of its bases."""
+    return next((_registered[base] for base in cls.__mro__ if base in _registered), None)
+
+
 def handle_dict(value: dict[Any, Any], references: int) -> Any:
     """The handler for `dict`, of which many infos are, and are empty."""
     return _DICT if value else {}
 
 
-def container_for(cls: type) -> Container | None:
-    """How to walk objects of this type, or None if they are leaves."""
-    return next((kind for fits, kind in _KINDS if fits(cls)), None)
-
-
-def registered_container(cls: type) -> Container | None:
-    """What the user registered for this type or one of its bases."""
-    return next((_registered[base] for base in cls.__mro__ if base in _registered), None)
+def container_handler(cls: type) -> Handler | None:
+    """What to do with objects of this type, if it is a container."""
+    if cls is dict:
+        return handle_dict
+    if (kind := registered_container(cls)) or (kind := next((k for fits, k in _KINDS if fits(cls)), None)):
+        return lambda value, references: kind
+    return _mapping if issubclass(cls, Mapping) else None

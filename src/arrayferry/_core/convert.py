@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from enum import Enum
+from functools import lru_cache, partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
 
-from arrayferry._core.containers import container_for, handle_dict, registered_container
+from arrayferry._core.containers import container_handler, registered_container
 from arrayferry._core.dtypes import dtype_names
 from arrayferry._core.framework import (
     Framework,
@@ -19,11 +20,10 @@ from arrayferry._core.framework import (
     forget_decisions,
     on_register,
     owner_of,
-    registered,
 )
 from arrayferry._core.routes import Job
-from arrayferry._core.tree import KEEP, Handler, walk
-from arrayferry.errors import FerryError, OptionError
+from arrayferry._core.tree import KEEP, Handler, OnKeep, walk
+from arrayferry.errors import FerryError, OptionError, UnknownFrameworkError
 
 __all__ = ["Converter", "convert", "register_leaf"]
 
@@ -84,7 +84,6 @@ class Converter:
         copy: bool | None = None,
         dtypes: Mapping[Any, Any] | None = None,
         _numbers: bool = True,  # whether Python's numbers become arrays
-        _together: bool = True,  # whether leaves may cross together
     ) -> None:
         if copy is not None and copy is not True and copy is not False:
             raise OptionError(f"copy={copy!r}", "it is None, True or False")
@@ -93,7 +92,7 @@ class Converter:
         self.copy = copy
         self.dtypes = dtype_names(dtypes)
         self._numbers = _numbers
-        self._job = Job(self.framework, self.device, copy, self.dtypes, _together)
+        self._job = Job(self.framework, self.device, copy, self.dtypes)
         self._handlers = TypeTable(self._handler_for)
 
     def __call__(self, value: Any) -> Any:
@@ -106,27 +105,16 @@ class Converter:
         self,
         box: list[Any],
         names: Sequence[str] = ("value",),
-        on_keep: Callable[[str, Any], None] | None = None,
+        on_keep: OnKeep | None = None,
     ) -> list[Any]:
         """Convert the values in a list which is all that holds them, so that they need not be copied.
 
         Args:
             box: the values, as in `converter.unbox([*env.step(action)])`.
             names: what the values are called in messages.
-            on_keep: told the path and the leaf, when a leaf has no counterpart in the target.
+            on_keep: told when a leaf has no counterpart in the target.
         """
-        if not self._job.together:
-            return walk(box, self._handlers, names, on_keep)
-        try:
-            return walk(box, self._handlers, names, on_keep, self._job.cross)
-        except FerryError as error:
-            if error.where:
-                raise
-            # Something went wrong after the walk: one by one, to learn where.
-            alone = Converter(
-                self.framework, self.device, copy=self.copy, dtypes=self.dtypes, _together=False
-            )
-            return alone.unbox(box, names, on_keep)
+        return walk(box, self._handlers, names, on_keep)
 
     @property
     def device_name(self) -> Any:
@@ -147,12 +135,11 @@ class Converter:
         job = self._job
         for base in cls.__mro__:
             if base in _registered_leaves:
-                become = _registered_leaves[base]
-                return lambda value, references: become(value, self)
-        if container := registered_container(cls):
-            return lambda value, references: container
-        if cls is dict:
-            return handle_dict
+                return partial(self._registered_leaf, _registered_leaves[base])
+        if registered_container(cls) and (handler := container_handler(cls)):
+            return handler
+        if issubclass(cls, Enum):
+            return _unchanged  # a member is what it is, whatever it is made of
         if cls in (bool, str, bytes, type(None)):
             return _unchanged
         if cls in (int, float, complex):
@@ -167,15 +154,27 @@ class Converter:
             return job.numpy_array
         if owner := owner_of(cls):
             return job.array_of(owner)
-        if container := container_for(cls):
-            return lambda value, references: container
-        return _unchanged
+        return container_handler(cls) or _unchanged
+
+    def _registered_leaf(self, become: Callable[[Any, Converter], Any], value: Any, references: int) -> Any:
+        try:
+            return become(value, self)
+        except FerryError as error:
+            error.inside("value")
+            raise
+
+
+def known_again(name: str) -> str:
+    """The name of a framework, made known in a new process as it was in the one that pickled it."""
+    try:
+        find_framework(name)
+    except UnknownFrameworkError:
+        import_module(name)  # of a library that nobody registered
+    return name
 
 
 def _rebuild(name: str, device: Any, copy: bool | None, dtypes: dict[str, str], numbers: bool) -> Converter:
-    if name not in registered():
-        import_module(name)  # of a library that nobody registered; whoever pickled it had imported it
-    return Converter(name, device, copy=copy, dtypes=dtypes, _numbers=numbers)
+    return Converter(known_again(name), device, copy=copy, dtypes=dtypes, _numbers=numbers)
 
 
 def convert(
@@ -203,7 +202,7 @@ def convert(
     """
     box = [value]
     del value
-    return _converter(to, device, copy, tuple(dtypes.items()) if dtypes else ()).unbox(box)[0]
+    return _converter(to, device, copy, tuple(dtype_names(dtypes).items())).unbox(box)[0]
 
 
 def _converter(

@@ -10,7 +10,16 @@ import numpy as np
 from arrayferry._core.framework import Array, dtype_name
 from arrayferry.errors import OptionError
 
-__all__ = ["ML_DTYPES", "STANDARD", "Cast", "cast_for", "dtype_names", "first_lost", "next_available"]
+__all__ = [
+    "ML_DTYPES",
+    "STANDARD",
+    "Cast",
+    "cast_for",
+    "dtype_names",
+    "first_lost",
+    "is_known",
+    "next_available",
+]
 
 _FLOAT8 = tuple(
     f"float8_{kind}"
@@ -56,11 +65,18 @@ class Cast(NamedTuple):
 
 def dtype_names(dtypes: Mapping[Any, Any] | None) -> dict[str, str]:
     """The user's `dtypes=` as plain names, refused when one of them is unknown."""
+    if dtypes is not None and not isinstance(dtypes, Mapping):
+        raise OptionError(f"dtypes={dtypes!r}", 'it maps old to new, as {"float64": "float32"}')
     names = {dtype_name(old): dtype_name(new) for old, new in (dtypes or {}).items()}
     for name in sorted({*names, *names.values()} - set(_LADDERS)):
         known = ", ".join(_LADDERS)
         raise OptionError(f"dtypes={dtypes!r}: there is no dtype {name!r}", f"the dtypes are {known}")
     return names
+
+
+def is_known(dtype: Any) -> bool:
+    """Whether it is one of the dtypes that frameworks share."""
+    return dtype_name(dtype) in _LADDERS
 
 
 def cast_for(dtype: np.dtype[Any], available: frozenset[str], wanted: str | None = None) -> Cast | None:

@@ -57,8 +57,6 @@ class Framework:
             `share`, a view or a `SharingError`. None: this array has no counterpart, leave it alone.
         from_numpy: `(ndarray, device, share)` to an array. Without `share` the memory is private and
             may be taken over; with it, the array sees the memory, or a `SharingError` is raised.
-        from_numpy_together: `(ndarrays, device)`, for frameworks that take many private arrays at the
-            price of one.
         within: `(array, device, dtype, share)`, from this framework to itself; through NumPy if None.
         place: `(array)` to the device that it is on, and where an answer to it belongs; None for the default.
         dtypes: `(device)` to the names of the dtypes it can hold there, now.
@@ -86,7 +84,6 @@ class Framework:
     extra: str = ""
     within: Callable[[Any, Any, str | None, bool], Any] | None = None
     place: Callable[[Any], Any] = lambda array: None
-    from_numpy_together: Callable[[list[Array], Any], list[Any]] | None = None
     scalars: Callable[[Any], Mapping[type, str]] = lambda device: _WIDE_SCALARS
     device: Callable[[Any], Any] = _host_device
     device_name: Callable[[Any], str] = str
@@ -110,6 +107,11 @@ class Framework:
             raise NotInstalledError(
                 f"{self.name} cannot be imported ({error})", f"pip install {package}"
             ) from error
+
+    def can_make(self) -> bool:
+        """Whether there is a module that makes its arrays; of a stranger, only its arrays may be known."""
+        module = sys.modules.get(self.modules[0])
+        return self.name in _registry or hasattr(module, "asarray") or hasattr(module, "from_dlpack")
 
 
 class TypeTable(dict[type, Any]):

@@ -15,7 +15,7 @@ from arrayferry._core import ownership
 from arrayferry._core.containers import OBJECT_ARRAY
 from arrayferry._core.dtypes import STANDARD, Cast, cast_for, first_lost, next_available
 from arrayferry._core.framework import Array, Framework, describe, dtype_name
-from arrayferry._core.tree import KEEP, Handler, Later
+from arrayferry._core.tree import KEEP, Handler
 from arrayferry.errors import FerryError, NarrowingError, SharingError, TransferError
 
 __all__ = ["Job"]
@@ -59,21 +59,10 @@ _scalar_cast = cache(cast_for)
 class Job:
     """Where leaves go, and on which terms. It makes the handler for each kind of leaf."""
 
-    def __init__(
-        self, target: Framework, device: Any, copy: bool | None, wanted: dict[str, str], together: bool
-    ) -> None:
+    def __init__(self, target: Framework, device: Any, copy: bool | None, wanted: dict[str, str]) -> None:
         """`wanted` are the dtypes that the user asked for, by the name of what they replace."""
         self.target, self.device, self.copy, self.wanted = target, device, copy, wanted
-        self.together = together and copy is not False and target.from_numpy_together is not None
         self._casts = _Casts(wanted)
-
-    def cross(self, arrays: list[Array]) -> list[Any]:
-        """Hand private arrays to the target, all at once."""
-        assert self.target.from_numpy_together is not None
-        try:
-            return self.target.from_numpy_together(arrays, self.device)
-        except _REFUSALS as error:
-            raise TransferError(f"{len(arrays)} arrays -> {self.target.name}: {error}") from error
 
     def plain_array(self) -> Handler:
         """The handler for `np.ndarray`: what is ours to take crosses at once, all else in general."""
@@ -108,7 +97,7 @@ class Job:
         cast = _scalar_cast(wide.dtype, self.target.dtypes(self.device), wanted)
         if cast is None:  # no complex numbers, say
             return KEEP
-        on_purpose = cast.same or wanted != default
+        on_purpose = cast.same or wanted != default or self.wanted.get(wide.dtype.name) == wanted
         return self._deliver(wide, mine=True, cast=cast._replace(check=not on_purpose))
 
     def array_of(self, source: Framework) -> Handler:
@@ -198,7 +187,7 @@ class Job:
             if cast.dtype.kind == "b":
                 # A bool may be any non-zero byte to NumPy; others count on 0 and 1.
                 np.not_equal(array, False, out=array)
-            return Later(array) if self.together else target.from_numpy(array, device, False)
+            return target.from_numpy(array, device, False)
         except FerryError:
             raise
         except _REFUSALS as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from sys import getrefcount
 from typing import Any, TypeAlias
@@ -14,23 +15,16 @@ from typing import Any, TypeAlias
 from arrayferry._core import ownership
 from arrayferry.errors import CircularError, FerryError
 
-__all__ = ["KEEP", "Container", "Handler", "Later", "walk"]
+__all__ = ["KEEP", "Container", "Handler", "OnKeep", "walk"]
 
 # What a type's handler gets: the object, and how many references there are to it (or MANY, when
 # somebody could reach it through its container). It gives back what the leaf becomes; or a
-# Container, to be walked; or KEEP, for a leaf that has no counterpart and stays as it is; or Later, for
-# a leaf that is converted together with the others.
+# Container, to be walked; or KEEP, for a leaf that has no counterpart and stays as it is.
 Handler = Callable[[Any, int], Any]
 MANY = 1 << 62
 
-
-class Later:
-    """A leaf whose memory is private already, and that all of its kind will cross together."""
-
-    __slots__ = ("array",)
-
-    def __init__(self, array: Any) -> None:
-        self.array = array
+# Told the name of the value, how to get the path in it (which takes time), and the leaf that is kept.
+OnKeep: TypeAlias = "Callable[[str, Callable[[], str], Any], None]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +60,7 @@ def walk(
     box: list[Any],
     handlers: Mapping[type, Handler],
     names: Sequence[str] = ("value",),
-    on_keep: Callable[[str, Any], None] | None = None,
-    cross: Callable[[list[Any]], list[Any]] | None = None,
+    on_keep: OnKeep | None = None,
 ) -> list[Any]:
     """Convert the values in `box`.
 
@@ -75,11 +68,8 @@ def walk(
         box: a list that holds the values; alone, if their memory may be taken over.
         handlers: what to do with each type.
         names: what the values are called in paths.
-        on_keep: told the path and the leaf, when a leaf has no counterpart in the target.
-        cross: what becomes of all that is `Later`, together.
+        on_keep: told when a leaf has no counterpart in the target.
     """
-    waiting: list[tuple[list[Any], int, Any]] = []  # in which results, where, and the array
-    unbuilt: list[tuple[list[Any], int, Container, Any, list[Any]]] = []  # the same, for containers
     stack: list[_Frame] = []
     node: Any = box
     container, children, alone = _BOX, iter(box), True
@@ -89,16 +79,12 @@ def walk(
             for child in children:
                 references = getrefcount(child) if alone else MANY
                 found = handlers[type(child)](child, references)
-                kind = type(found)
-                if kind is Later:
-                    waiting.append((results, len(results), found.array))
-                    results.append(None)
-                elif kind is not Container:
+                if type(found) is not Container:
                     results.append(found)
                 elif found is KEEP:
                     if on_keep is not None:
-                        here = node, container, children, results, alone
-                        on_keep(_path([*stack, here], names), child)
+                        frames: list[_Frame] = [*stack, (node, container, children, results, alone)]
+                        on_keep(_name(frames, names), partial(_path, frames, names), child)
                     results.append(child)
                 else:
                     depth = len(stack)
@@ -110,25 +96,14 @@ def walk(
                     break
             else:
                 if not stack:
-                    break
-                above = stack[-1][3]
-                if waiting:  # what is inside may be among them
-                    unbuilt.append((above, len(above), container, node, results))
-                    built = None
-                else:
-                    built = container.build(node, results)
+                    return results
+                built = container.build(node, results)
                 node, container, children, results, alone = stack.pop()
                 results.append(built)
     except FerryError as error:
         here = node, container, children, results, alone
         error.at(_path([*stack, here], names))
         raise
-    if waiting and cross is not None:
-        for (place, index, _), array in zip(waiting, cross([array for _, _, array in waiting])):
-            place[index] = array
-        for place, index, container, node, values in unbuilt:
-            place[index] = container.build(node, values)
-    return results
 
 
 # A container that is being walked: itself, its kind, the children to come, the results so far (their
@@ -136,9 +111,13 @@ def walk(
 _Frame: TypeAlias = "tuple[Any, Container, Iterator[Any], list[Any], bool]"
 
 
-def _path(frames: list[_Frame], names: Sequence[str]) -> str:
+def _name(frames: list[_Frame], names: Sequence[str]) -> str:
     index = len(frames[0][3])
-    path = names[index] if index < len(names) else f"value[{index}]"
+    return names[index] if index < len(names) else f"value[{index}]"
+
+
+def _path(frames: list[_Frame], names: Sequence[str]) -> str:
+    path = _name(frames, names)
     for node, container, _, results, _ in frames[1:]:
         current = islice(container.keys(node), len(results), len(results) + 1)
         path += "".join(map(container.step, current))

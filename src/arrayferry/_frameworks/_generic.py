@@ -19,10 +19,7 @@ from arrayferry._core.dtypes import ML_DTYPES, STANDARD, cast_for
 from arrayferry._core.framework import Array, Framework, dtype_name
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
-_VIEWS: tuple[Callable[[Any], Any], ...] = (
-    lambda array: np.from_dlpack(array, copy=False),
-    lambda array: array.__array__(copy=False),
-)
+_VIEWS: tuple[Callable[[Any], Any], ...] = (lambda array: np.from_dlpack(array, copy=False),)
 _COPIES: tuple[Callable[[Any], Any], ...] = (
     np.from_dlpack,
     lambda array: np.from_dlpack(array, device="cpu"),

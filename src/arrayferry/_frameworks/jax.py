@@ -1,6 +1,6 @@
 """JAX: arrays on the CPU, GPU or TPU, on one device or sharded over many.
 
-* a NumPy array -> private, 64-byte aligned memory, which `jax.device_put` adopts as it is
+* a NumPy array -> `jax.device_put` of private memory, which it adopts as it is where it is aligned
 * int64 and float64 without x64 -> int32, checked, and float32
 * numbers -> strongly typed, so that they do not add entries to the jit cache
 * sharded -> gathered, where this process holds all shards
@@ -13,14 +13,12 @@ that nobody else can write. See https://github.com/jax-ml/jax/issues/37830.
 from __future__ import annotations
 
 import sys
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
 from arrayferry._core.framework import Array, Framework
-from arrayferry._core.ownership import LARGE
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -59,54 +57,6 @@ def from_numpy(array: Array, device: Any, share: bool) -> jax.Array:
     return made
 
 
-def from_numpy_together(arrays: list[Array], device: Any) -> list[jax.Array]:
-    """All through one compiled identity, which takes a fraction of `device_put`, once shapes recur.
-
-    It copies; so large arrays are better adopted. It is compiled for each set of shapes: those that are
-    new in every step would be compiled in every step, so a set has to come back to be worth it.
-    """
-    small = max([array.nbytes for array in arrays]) < LARGE
-    if device is None and small and _recurs(tuple([(array.shape, array.dtype) for array in arrays])):
-        try:
-            made: list[jax.Array] = _identity()(arrays)
-        except Exception:  # a transfer guard, or NaNs under jax_debug_nans
-            pass
-        else:
-            return made
-    return _put_together(arrays, device)
-
-
-def _put_together(arrays: list[Array], device: Any) -> list[jax.Array]:
-    import jax
-
-    put: list[jax.Array] = jax.device_put(arrays, device)
-    return put
-
-
-_OFTEN, _MANY = 3, 256
-_times_seen: dict[Any, int] = {}
-
-
-def _recurs(shapes: Any) -> bool:
-    times = _times_seen.get(shapes, 0)
-    if times >= _OFTEN:
-        return True
-    if not times and len(_times_seen) >= _MANY:
-        for seldom in [key for key, count in _times_seen.items() if count < _OFTEN]:
-            del _times_seen[seldom]
-        if len(_times_seen) >= _MANY:
-            return False
-    _times_seen[shapes] = times + 1
-    return False
-
-
-@cache
-def _identity() -> Any:
-    import jax
-
-    return jax.jit(lambda arrays: arrays)
-
-
 def _alias(array: Array, device: Any) -> jax.Array:
     import jax
 
@@ -115,6 +65,8 @@ def _alias(array: Array, device: Any) -> jax.Array:
         (device is not None and not _is_host(device), f"it is not on {device}"),
         (not array.flags.c_contiguous, "it is not contiguous"),
         (not array.dtype.isnative, "it is not in native byte order"),
+        # A bool may be any non-zero byte to NumPy; XLA counts on 0 and 1.
+        (array.dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1, "its bools are not 0 and 1"),
         (address % ALIGNMENT != 0 and array.size > 0, f"its address is no multiple of {ALIGNMENT} bytes"),
     ):
         if is_so:
@@ -259,7 +211,6 @@ FRAMEWORK = Framework(
     extra="jax",
     to_numpy=to_numpy,
     from_numpy=from_numpy,
-    from_numpy_together=from_numpy_together,
     within=within,
     from_dlpack=from_dlpack,
     on_host=on_host,

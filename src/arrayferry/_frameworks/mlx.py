@@ -99,5 +99,4 @@ FRAMEWORK = Framework(
     devices=devices,
     dtypes=dtypes,
     scalars=lambda device: {int: "int32", float: "float32", complex: "complex64"},
-    wider='of the wider dtypes MLX has only float64, with device="cpu"',
 )

@@ -192,7 +192,7 @@ def _refuse_what_has_no_memory(tensor: torch.Tensor) -> None:
     except RuntimeError as error:
         what = "a tensor inside of vmap, grad or another transform has no values of its own"
         raise UnsupportedError(what, "convert outside of the transform") from error
-    if tensor.numel() and (not address or (held < tensor.nbytes and held < _extent(tensor))):
+    if tensor.numel() and (not address or held < _extent(tensor)):
         # Reading it would give garbage, or end the process.
         what = "there are no values behind this tensor: it is inside a transform, or its storage was resized"
         raise UnsupportedError(what, "convert outside of the transform, and before the storage is resized")

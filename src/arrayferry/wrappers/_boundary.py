@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
-from arrayferry._core.containers import container_for
-from arrayferry._core.convert import Converter
-from arrayferry._core.framework import Framework, TypeTable, describe, owner_of
+from arrayferry._core.containers import OBJECT_ARRAY, container_handler
+from arrayferry._core.convert import Converter, known_again
+from arrayferry._core.dtypes import is_known
+from arrayferry._core.framework import Framework, TypeTable, describe, dtype_name, owner_of
 from arrayferry._core.tree import walk
 from arrayferry.errors import FerryError, KeptWarning, OptionError, UnsupportedError
 from arrayferry.spaces import fitter, seen_from, shortcut
@@ -28,6 +29,9 @@ RESET = ("obs", "info")
 STEP = ("obs", "reward", "terminated", "truncated", "info")
 
 ArrayT = TypeVar("ArrayT")
+
+# Who gets so many would not read more; and the paths take time.
+_MANY_WARNINGS = 100
 
 Namespace = str | ModuleType | Framework
 
@@ -108,10 +112,17 @@ class Boundary:
         found: list[tuple[Framework, Any]] = []
 
         def look(cls: type) -> Any:
-            if owner := owner_of(cls):
-                return lambda array, references: found.append((owner, array))
-            container = container_for(cls)
-            return lambda value, references: container
+            owner = owner_of(cls)
+            if owner is None or not owner.can_make():
+                return container_handler(cls) or (lambda value, references: value)
+
+            def vote(array: Any, references: int) -> Any:
+                name = dtype_name(array.dtype)
+                if is_known(name):  # strings say nothing: an environment of any framework has those
+                    found.append((owner, array))
+                return OBJECT_ARRAY if name == "object" else None
+
+            return vote
 
         with suppress(FerryError):  # the conversion itself will say it
             walk([tuple(box)], TypeTable(look))
@@ -128,17 +139,19 @@ class Boundary:
             space, Converter(out.framework, out.device, dtypes=None if of_actions else out.dtypes)
         )
 
-    def _warn(self, path: str, leaf: Any) -> None:
-        if path.startswith(("obs", "action")) and path not in self._warned:
-            self._warned.add(path)
-            target = self._incoming if path.startswith("action") else self._outgoing
-            text = (
-                f"{path}: {describe(leaf)} has no counterpart in {target.framework.name}, and stays as it is"
-            )
-            warnings.warn(text, KeptWarning, stacklevel=6)
+    def _warn(self, name: str, path: Callable[[], str], leaf: Any) -> None:
+        if name not in ("obs", "action") or len(self._warned) >= _MANY_WARNINGS or path() in self._warned:
+            return
+        self._warned.add(path())
+        target = (self._incoming if name == "action" else self._outgoing).framework.name
+        text = f"{path()}: {describe(leaf)} has no counterpart in {target}, and stays as it is"
+        warnings.warn(text, KeptWarning, stacklevel=6)
 
 
 def _rebuild(action_space: spaces.Space[Any], arguments: dict[str, Any]) -> Boundary:
+    for name in (arguments["env_xp"], arguments["target_xp"]):
+        if name is not None:
+            known_again(name)
     return Boundary(action_space, **arguments)
 
 

@@ -118,7 +118,7 @@ class ArrayConversion(Crossing[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], Reco
         try:
             # Not float() of an array: torch and NumPy warn about some that have a number to give.
             return float(reward.item() if hasattr(reward, "item") else reward)
-        except (TypeError, ValueError, RuntimeError):
+        except (TypeError, ValueError, RuntimeError, OverflowError):
             # A vector of rewards, as multi-objective environments give.
             number: float = self._boundary.leave([reward], ("reward",))[0]
             return number
