@@ -83,8 +83,13 @@ def _with_attributes(old: Any, new: Any) -> Any:
     return new
 
 
+def _base(old: dict[Any, Any]) -> Any:
+    """The class of the standard library whose methods do what they say."""
+    return next(base for base in (OrderedDict, defaultdict, dict) if isinstance(old, base))
+
+
 def _build_dict(old: dict[Any, Any], new: list[Any]) -> Any:
-    base: Any = next(base for base in (OrderedDict, defaultdict, dict) if isinstance(old, base))
+    base = _base(old)
     built = _with_attributes(old, base.__new__(type(old)))
     if base is defaultdict:
         built.default_factory = old.default_factory  # type: ignore[attr-defined]
