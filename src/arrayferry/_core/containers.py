@@ -91,8 +91,8 @@ def _base(old: dict[Any, Any]) -> Any:
 def _build_dict(old: dict[Any, Any], new: list[Any]) -> Any:
     base = _base(old)
     built = _with_attributes(old, base.__new__(type(old)))
-    if base is defaultdict:
-        built.default_factory = old.default_factory  # type: ignore[attr-defined]
+    if isinstance(old, defaultdict):
+        built.default_factory = old.default_factory
     for key, value in zip(base.keys(old), new):
         base.__setitem__(built, key, value)
     for name in getattr(type(old), "__dataclass_fields__", ()):  # a dataclass that is a dict, too
