@@ -220,3 +220,37 @@ def test_wrappers_of_strangers_unpickle_in_a_new_process(run_python, tmp_path):
         f"import pickle; print(type(pickle.loads({pickled!r}).reset(seed=1)[0]).__name__)\n"
     )
     assert run_python(code) == "ndarray\n"
+
+
+def test_options_of_the_other_kind_are_named():
+    with pytest.raises(TypeError, match="dense_final is no option for a single environment"):
+        arrayferry.wrap(gym.make("CartPole-v1"), "numpy", dense_final=True)
+    with pytest.raises(TypeError, match="scalars is no option for a vector environment"):
+        arrayferry.wrap(gym.make_vec("CartPole-v1", num_envs=2), "numpy", scalars="target")
+
+
+def test_plugins_are_known_as_sources_before_they_are_named(run_python, tmp_path):
+    (tmp_path / "shelf.py").write_text(
+        "import numpy as np\n"
+        "class Shelf:\n"
+        "    dtype, shape = np.dtype('float64'), (2,)\n"
+        "def record():\n"
+        "    from arrayferry import Framework\n"
+        "    return Framework(name='shelf', modules=('shelf',), arrays=('shelf:Shelf',),\n"
+        "        to_numpy=lambda x, share: np.ones(2), from_numpy=lambda a, device, share: Shelf(),\n"
+        "        dtypes=lambda device: frozenset({'float64'}))\n"
+        "def __getattr__(name):\n"
+        "    if name == 'FRAMEWORK':\n"
+        "        return record()\n"
+        "    raise AttributeError(name)\n"
+    )
+    info = tmp_path / "shelf-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shelf\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text("[arrayferry.frameworks]\nshelf = shelf:FRAMEWORK\n")
+    printed = run_python(
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import arrayferry, shelf\n"
+        "print(arrayferry.convert([shelf.Shelf()], 'numpy'), arrayferry.frameworks()['shelf'].version)\n"
+    )
+    assert printed == "[array([1., 1.])] 1.2\n"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arrayferry._core.framework import Array, dtype_name
-from arrayferry.errors import OptionError
+from arrayferry.errors import NotInstalledError, OptionError
 
 __all__ = [
     "ML_DTYPES",
@@ -114,7 +114,11 @@ def next_available(name: str, available: frozenset[str]) -> str:
 
 def _named_dtype(name: str) -> np.dtype[Any]:
     if name in ML_DTYPES:
-        import ml_dtypes
+        try:
+            import ml_dtypes
+        except ImportError as error:
+            what = f"NumPy has no {name} without ml_dtypes"
+            raise NotInstalledError(what, "pip install ml-dtypes") from error
 
         extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
         return extended

@@ -9,11 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy.typing import NDArray
 
 from arrayferry.errors import DeviceError, NotInstalledError, UnknownFrameworkError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = [
     "Framework",
@@ -23,6 +26,7 @@ __all__ = [
     "dtype_name",
     "find_framework",
     "forget_decisions",
+    "load_plugins",
     "on_register",
     "owner_of",
     "register_framework",
@@ -167,13 +171,18 @@ def register_framework(framework: Framework) -> Framework:
     Python's own `array.array`, made a framework:
 
         >>> import numpy as np
+        >>> from arrayferry import UnsupportedError
         >>> from array import array
+        >>> def from_numpy(a, device, share):
+        ...     if a.ndim != 1:
+        ...         raise UnsupportedError("array.array has one dimension", "convert row by row")
+        ...     return array(a.dtype.char, a.tolist())
         >>> stdlib = Framework(
         ...     name="array",
         ...     modules=("array",),
         ...     arrays=("array:array",),
         ...     to_numpy=lambda x, share: np.frombuffer(x, x.typecode),
-        ...     from_numpy=lambda a, device, share: array(a.dtype.char, a.ravel().tolist()),
+        ...     from_numpy=from_numpy,
         ...     dtypes=lambda device: frozenset({"int64", "float64"}),
         ... )
         >>> register_framework(stdlib).name
@@ -200,20 +209,30 @@ def find_framework(to: str | ModuleType | Framework) -> Framework:
         if wrapped == framework.name or wrapped in framework.modules:
             framework.load()
             return framework
-    if (plugin := _plugin(name)) is not None:
-        return register_framework(plugin)
+    for plugin in _plugins():
+        if plugin.name == name:
+            return register_framework(plugin.load())
     module = to if isinstance(to, ModuleType) else sys.modules.get(name)
     if module is not None and (hasattr(module, "asarray") or hasattr(module, "from_dlpack")):
         return _generic(module)
     raise UnknownFrameworkError(f"{name!r} is no array framework", _how_to_name_one(name))
 
 
-def _plugin(name: str) -> Framework | None:
-    """What another distribution offers under this name."""
+@cache
+def _plugins() -> tuple[EntryPoint, ...]:
+    """What other distributions offer."""
     from importlib.metadata import entry_points  # takes longer to import than all of arrayferry
 
-    found = next(iter(entry_points(group="arrayferry.frameworks", name=name)), None)
-    return None if found is None else found.load()
+    return tuple(entry_points(group="arrayferry.frameworks"))
+
+
+def load_plugins(package: str | None = None) -> bool:
+    """Register what other distributions offer; of one package, or of all. Whether there was any."""
+    wanted = [one for one in _plugins() if package in (None, one.module.partition(".")[0])]
+    new = [one.load() for one in wanted if one.name not in _registry]
+    for framework in new:
+        register_framework(framework)
+    return bool(new)
 
 
 def _how_to_name_one(given: str = "") -> str:
@@ -243,6 +262,9 @@ def _decide_owner(cls: type) -> Framework | None:
             base = getattr(sys.modules.get(module), attribute, None)
             if isinstance(base, type) and issubclass(cls, base):
                 return framework
+    package = cls.__module__.partition(".")[0]
+    if package not in sys.stdlib_module_names and load_plugins(package):
+        return _decide_owner(cls)
     return Strangers.source(cls)
 
 

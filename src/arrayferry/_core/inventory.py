@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from dataclasses import dataclass
 
-from arrayferry._core.framework import find_framework, registered
+from arrayferry._core.framework import Framework, find_framework, load_plugins, registered
 
 __all__ = ["FrameworkInfo", "frameworks"]
 
@@ -28,14 +30,16 @@ def frameworks() -> dict[str, FrameworkInfo]:
     >>> frameworks()["numpy"].devices
     ('cpu',)
     """
+    load_plugins()
+    found = {name: _version(framework) for name, framework in registered().items()}
+    return {name: FrameworkInfo(name, version) for name, version in found.items() if version is not None}
+
+
+def _version(framework: Framework) -> str | None:
     from importlib.metadata import PackageNotFoundError, version  # slow to import
 
-    found = {}
-    for name, framework in registered().items():
-        for distribution in framework.distributions or (name,):
-            try:
-                found[name] = FrameworkInfo(name, version(distribution))
-                break
-            except PackageNotFoundError:
-                continue
-    return found
+    for distribution in framework.distributions or (framework.name,):
+        with suppress(PackageNotFoundError):
+            return version(distribution)
+    module = sys.modules.get(framework.modules[0])  # of no distribution, as the standard library's
+    return None if module is None else str(getattr(module, "__version__", ""))

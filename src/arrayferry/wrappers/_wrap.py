@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import gymnasium as gym
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["wrap"]
 
+_GIVEN = ("env", "target_xp", "target_device")
 _Env = gym.Env[Any, Any]
 _VectorEnv = VectorEnv[Any, Any, Any]
 
@@ -79,5 +81,9 @@ def wrap(env: Any, to: Namespace, device: Any = None, **options: Any) -> Any:
             f"{type(env).__qualname__} is no Gymnasium environment",
             "pass a gymnasium.Env or a gymnasium.vector.VectorEnv, such as gym.make(...) returns",
         )
+    known = [name for name in signature(kind.ArrayConversion).parameters if name not in _GIVEN]
+    for name in options.keys() - set(known):
+        what = f"{name} is no option for a {'vector' if kind is vector else 'single'} environment"
+        raise UnsupportedError(what, f"the options are {', '.join(known)}")
     arguments = {"env_xp": None, "target_xp": to, "target_device": device, **options}
     return kind.ArrayConversion(env, **arguments)
