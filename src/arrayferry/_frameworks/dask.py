@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arrayferry._core.dtypes import ML_DTYPES, STANDARD, cast_for
+from arrayferry._core.dtypes import ML_DTYPES, STANDARD
 from arrayferry._core.framework import Array, Framework, owner_of
+from arrayferry._frameworks._numpy_dtypes import within
 from arrayferry.errors import SharingError
 
 if TYPE_CHECKING:
@@ -39,19 +40,6 @@ def from_numpy(array: Array, device: Any, share: bool) -> dask.array.Array:
     # The name is a hash of all values by default, which takes longer than everything else here.
     lazy: dask.array.Array = dask.array.from_array(array, name=False)
     return lazy
-
-
-def within(array: dask.array.Array, device: Any, dtype: str | None, share: bool) -> dask.array.Array | None:
-    """A copy, not computed; with `share`, the array itself."""
-    cast = cast_for(array.dtype, STANDARD | ML_DTYPES, dtype)
-    if cast is None:
-        return None
-    if share:
-        if not cast.same:
-            raise SharingError(f"{array.dtype} is not {cast.dtype}", "copy=None, which makes it so")
-        return array
-    copy: dask.array.Array = array.copy() if cast.same else array.astype(cast.dtype)
-    return copy
 
 
 FRAMEWORK = Framework(

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from arrayferry._core.dtypes import ML_DTYPES, STANDARD, cast_for
+from arrayferry._core.dtypes import STANDARD
 from arrayferry._core.framework import Array, Framework
+from arrayferry._frameworks._numpy_dtypes import within
 from arrayferry.errors import SharingError
 
 if TYPE_CHECKING:
@@ -33,20 +34,6 @@ def from_numpy(array: Array, device: Any, share: bool) -> sparse.COO:
     if share:
         raise SharingError("a sparse array cannot share dense memory", "copy=None")
     return sparse.COO.from_numpy(array)
-
-
-def within(
-    array: sparse.SparseArray, device: Any, dtype: str | None, share: bool
-) -> sparse.SparseArray | None:
-    """A copy of the same format; with `share`, the array itself."""
-    cast = cast_for(array.dtype, STANDARD | ML_DTYPES, dtype)
-    if cast is None:
-        return None
-    if share:
-        if not cast.same:
-            raise SharingError(f"{array.dtype} is not {cast.dtype}", "copy=None, which makes it so")
-        return array
-    return array.copy() if cast.same else array.astype(cast.dtype)
 
 
 FRAMEWORK = Framework(
