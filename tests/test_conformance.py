@@ -49,6 +49,7 @@ BOXED = replace(
     arrays=(f"{__name__}:Boxed",),
     to_numpy=lambda boxed, share: boxed.array,
     from_numpy=share,
+    adopt=lambda device: None,
     distributions=("numpy",),
 )
 

@@ -135,7 +135,9 @@ def test_own_error_of_a_framework_is_the_cause():
 
     numpy = arrayferry._core.framework.registered()["numpy"]
     arrayferry.register_framework(
-        replace(numpy, name="full", modules=("numpy",), arrays=(), from_numpy=refuse)
+        replace(
+            numpy, name="full", modules=("numpy",), arrays=(), from_numpy=refuse, adopt=lambda device: None
+        )
     )
     with pytest.raises(BufferError, match="out of memory") as caught:
         arrayferry.convert({"x": np.zeros((2, 3), "f4")}, "full")
@@ -150,6 +152,7 @@ def test_what_is_no_refusal_passes_through(interrupt):
         raise interrupt
 
     numpy = arrayferry._core.framework.registered()["numpy"]
-    arrayferry.register_framework(replace(numpy, name="full", modules=("numpy",), arrays=(), from_numpy=stop))
+    full = replace(numpy, name="full", arrays=(), from_numpy=stop, adopt=lambda device: None)
+    arrayferry.register_framework(full)
     with pytest.raises(interrupt):
         arrayferry.convert({"x": np.zeros(2)}, "full")

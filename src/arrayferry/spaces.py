@@ -17,7 +17,7 @@ from gymnasium import spaces
 
 from arrayferry._core.convert import Converter
 from arrayferry._core.dtypes import ML_DTYPES, cast_for, first_lost
-from arrayferry._core.framework import Array, dtype_name
+from arrayferry._core.framework import Array, TypeTable, dtype_name, owner_of
 from arrayferry.errors import FerryError
 
 __all__ = ["Fit", "fitter", "seen_from", "shortcut"]
@@ -51,9 +51,12 @@ def _fitter(space: spaces.Space[Any], to_env: Converter) -> Fit:
 @_fitter.register(spaces.MultiBinary)
 @_fitter.register(spaces.MultiDiscrete)
 def _(space: Any, to_env: Converter) -> Fit:
-    shape, cast = space.shape, _caster(np.dtype(space.dtype), to_env)
+    shape, dtype = space.shape, np.dtype(space.dtype)
+    cast = _caster(dtype, to_env)
 
     def fit(value: Any) -> Any:
+        if type(value) is np.ndarray and value.dtype is dtype and value.shape == shape:
+            return value
         if isinstance(value, (list, tuple)):
             value = _stacked(value, to_env)
         return cast(value) if _shape(value) == shape else value
@@ -79,18 +82,30 @@ def _(space: spaces.Discrete[Any], to_env: Converter) -> Fit:
     return fit
 
 
-def shortcut(space: spaces.Space[Any], to_env: Converter) -> Fit:
-    """From the commonest action, one integer of any framework, to a member; None for all others."""
+# Up to so many members of a Discrete space are made beforehand.
+_FEW = 10_000
+
+
+def shortcut(space: spaces.Space[Any], to_env: Converter, long: Fit) -> Fit:
+    """The short way for the commonest action, one integer of any framework; `long` for all others."""
     if not isinstance(space, spaces.Discrete) or to_env.framework.name != "numpy":
-        return lambda action: None
-    member = np.dtype(space.dtype).type
+        return long
+    if space.n > _FEW or space.start != 0:
+        return long
+    # Behind the members stands nothing, for the indices that Python counts from the end.
+    members = [*map(np.dtype(space.dtype).type, range(int(space.n))), *[None] * int(space.n)]
+    faster = TypeTable(lambda cls: getattr(owner_of(cls), "item", None))
 
     def short(action: Any) -> Any:
         try:
-            number = action.item()
-            return member(number) if type(number) is int and not action.ndim else None
-        except Exception:  # no array, or one that is refused: the long way will say so
-            return None
+            if not action.shape:
+                item = faster[type(action)]
+                member = members[action.item() if item is None else item(action)]
+                if member is not None:
+                    return member
+        except Exception:  # no array, no integer, no member, or refused: the long way will say so
+            pass
+        return long(action)
 
     return short
 
@@ -206,7 +221,9 @@ def _caster(dtype: np.dtype[Any], to_env: Converter) -> Fit:
 
 
 def _cast_or_leave(value: Any, dtype: np.dtype[Any], to_env: Converter) -> Any:
-    old = np.asarray(_to_numpy(value))
+    old = value if type(value) is np.ndarray else np.asarray(_to_numpy(value))
+    if np.can_cast(old.dtype, dtype, "safe") and to_env.framework.name == "numpy":
+        return old.astype(dtype)
     kind = "f" if old.dtype.name in ML_DTYPES else old.dtype.kind
     if _KINDS.get(kind, 9) > _KINDS.get(dtype.kind, -1):
         return value

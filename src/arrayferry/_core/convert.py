@@ -13,7 +13,9 @@ import numpy as np
 
 from arrayferry._core.containers import container_handler, registered_container
 from arrayferry._core.dtypes import dtype_names
+from arrayferry._core.express import Landing, Lane, Ways, adopting, express, one_by_one, together
 from arrayferry._core.framework import (
+    Decisions,
     Framework,
     TypeTable,
     find_framework,
@@ -59,6 +61,14 @@ def register_leaf(cls: type[_T], become: Callable[[_T, Converter], Any]) -> None
     forget_decisions()
 
 
+def _registered_leaf(cls: type) -> Callable[[Any, Converter], Any] | None:
+    return next((_registered_leaves[base] for base in cls.__mro__ if base in _registered_leaves), None)
+
+
+def _is_registered(cls: type) -> bool:
+    return _registered_leaf(cls) is not None or registered_container(cls) is not None
+
+
 class Converter:
     """`convert` with its decisions made: build it once, call it often. It can be pickled.
 
@@ -92,14 +102,15 @@ class Converter:
         self.copy = copy
         self.dtypes = dtype_names(dtypes)
         self._numbers = _numbers
-        self._job = Job(self.framework, self.device, copy, self.dtypes)
-        self._handlers = TypeTable(self._handler_for)
+        job = Job(self.framework, self.device, copy, self.dtypes)
+        self._handlers = TypeTable(partial(self._handler_for, job))
+        self._express = Decisions(self._express_ways)
 
     def __call__(self, value: Any) -> Any:
         """Convert a value: a leaf, or any structure of them."""
         box = [value]
         del value  # so that the box alone holds it, if the caller holds it no more
-        return self.unbox(box)[0]
+        return self.unbox_one(box, "value")
 
     def unbox(
         self,
@@ -114,7 +125,34 @@ class Converter:
             names: what the values are called in messages.
             on_keep: told when a leaf has no counterpart in the target.
         """
+        try:
+            found: list[Any] = self._express[on_keep is not None].alone(box)
+            return found
+        except Exception:  # whatever it is: the walk finds another way, or says where it is
+            pass  # and what the lane held is dropped, before the walk counts references
         return walk(box, self._handlers, names, on_keep)
+
+    def unbox_one(self, box: list[Any], name: str, on_keep: OnKeep | None = None) -> Any:
+        """The same for one value."""
+        try:
+            return self._express[on_keep is not None].one(box)
+        except Exception:
+            pass
+        return walk(box, self._handlers, (name,), on_keep)[0]
+
+    def _express_ways(self, tells: bool) -> Ways:
+        framework, device, copy = self.framework, self.device, self.copy
+        if copy is False or _is_registered(np.ndarray) or _is_registered(dict):
+            return express(one_by_one, self._handlers, tells, framework.outside)
+        land_all = framework.from_numpy_all(device)
+        land = Landing if land_all else framework.adopt(device)
+        job = Job(framework, device, copy, self.dtypes, land)
+        lane: Lane = one_by_one
+        if land_all is not None:
+            lane = together(land_all, job.plain if copy is None else frozenset())
+        elif land is not None and copy is None:
+            lane = adopting(land, job.plain)
+        return express(lane, TypeTable(partial(self._handler_for, job)), tells, framework.outside)
 
     @property
     def device_name(self) -> Any:
@@ -130,12 +168,10 @@ class Converter:
         """By names: functions and devices stay here."""
         return _rebuild, (self.framework.name, self.device_name, self.copy, self.dtypes, self._numbers)
 
-    def _handler_for(self, cls: type) -> Handler:
+    def _handler_for(self, job: Job, cls: type) -> Handler:
         """What to do with objects of a type. Asked once for each."""
-        job = self._job
-        for base in cls.__mro__:
-            if base in _registered_leaves:
-                return partial(self._registered_leaf, _registered_leaves[base])
+        if become := _registered_leaf(cls):
+            return partial(self._carry_registered, become)
         if registered_container(cls) and (handler := container_handler(cls)):
             return handler
         if issubclass(cls, Enum):
@@ -148,15 +184,13 @@ class Converter:
             return job.numpy_scalar
         if issubclass(cls, np.ma.MaskedArray):
             return _kept  # a mask has no counterpart
-        if cls is np.ndarray:
-            return job.plain_array()
         if issubclass(cls, np.ndarray):
             return job.numpy_array
         if owner := owner_of(cls):
             return job.array_of(owner)
         return container_handler(cls) or _unchanged
 
-    def _registered_leaf(self, become: Callable[[Any, Converter], Any], value: Any, references: int) -> Any:
+    def _carry_registered(self, become: Callable[[Any, Converter], Any], value: Any, references: int) -> Any:
         try:
             return become(value, self)
         except FerryError as error:
@@ -202,7 +236,7 @@ def convert(
     """
     box = [value]
     del value
-    return _converter(to, device, copy, tuple(dtype_names(dtypes).items())).unbox(box)[0]
+    return _converter(to, device, copy, tuple(dtype_names(dtypes).items())).unbox_one(box, "value")
 
 
 def _converter(

@@ -6,10 +6,11 @@ import importlib
 import sys
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from numpy.typing import NDArray
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Framework",
     "Strangers",
+    "Decisions",
     "TypeTable",
     "describe",
     "dtype_name",
@@ -68,12 +70,19 @@ class Framework:
         device: `(spec)` to the framework's own device object; None stays None.
         device_name: `(device)` to a name that `device` understands, for pickling.
         devices: `()` to the names of the devices there are.
+        snapshot: `(array)` to a private NumPy array, as fast as it can; None where it is in doubt.
+        item: `(array)` of one element to a Python number, where that is faster than its own `item()`.
         on_host: `(array)`, False when NumPy cannot look at its memory.
         from_dlpack: `(array)` to an array on the same memory and device, for devices beyond the host.
         before_import: `()`, called before the framework is imported; raises if that would do harm.
         wider: what a user can do to get wider dtypes, for the message when a value does not fit.
-        adopt: `from_numpy` for the commonest case, as fast as the framework can: an array of a standard
-            dtype, for the default device. Only for frameworks whose `dtypes` never change.
+        plain_dtypes: `(device)` to the names of the dtypes whose arrays, at all times and whatever their
+            bytes, `adopt` or `from_numpy_all` take as they are.
+        adopt: `(device)` to the framework's fastest `from_numpy`, for private memory of a plain dtype.
+        outside: `()` to a function that tells whether a mode is on in which arrays should not be made, and
+            one that makes the context without it.
+        from_numpy_all: `(device)` to a function from many private arrays to the framework's, in one call,
+            where that is faster than one by one.
         immutable: whether its arrays cannot be written to.
         alignment: bytes to which large private copies are aligned, for frameworks that adopt such memory.
     """
@@ -92,9 +101,14 @@ class Framework:
     device: Callable[[Any], Any] = _host_device
     device_name: Callable[[Any], str] = str
     devices: Callable[[], tuple[str, ...]] = lambda: ("cpu",)
+    snapshot: Callable[[Any], Array | None] | None = None
+    item: Callable[[Any], Any] | None = None
     on_host: Callable[[Any], bool] | None = None
     from_dlpack: Callable[[Any], Any] | None = None
-    adopt: Callable[[Array], Any] | None = None
+    plain_dtypes: Callable[[Any], frozenset[str]] = lambda device: frozenset()
+    adopt: Callable[[Any], Callable[[Array], Any] | None] = lambda device: None
+    outside: Callable[[], tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]]] | None = None
+    from_numpy_all: Callable[[Any], Callable[[list[Array]], list[Any]] | None] = lambda device: None
     immutable: bool = False
     alignment: int = 0
     wider: str = ""
@@ -118,26 +132,29 @@ class Framework:
         return self.name in _registry or hasattr(module, "asarray") or hasattr(module, "from_dlpack")
 
 
-class TypeTable(dict[type, Any]):
-    """A cache by type that fills itself, and forgets when something is registered."""
+_K = TypeVar("_K")
 
-    _all: ClassVar[weakref.WeakSet[TypeTable]] = weakref.WeakSet()
+
+class Decisions(dict[_K, Any]):
+    """A cache that fills itself, and forgets when something is registered."""
+
+    _all: ClassVar[weakref.WeakSet[Any]] = weakref.WeakSet()
 
     # A program that makes a new type in every step must not make the table grow with it.
     _limit = 10_000
 
-    def __init__(self, decide: Callable[[type], Any]) -> None:
-        """`decide(cls)` is asked once for each type."""
+    def __init__(self, decide: Callable[[_K], Any]) -> None:
+        """`decide(key)` is asked once for each key."""
         super().__init__()
         self._decide = decide
         self._all.add(self)
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
-    def __missing__(self, cls: type) -> Any:
+    def __missing__(self, key: _K) -> Any:
         if len(self) >= self._limit:
             self.clear()
-        self[cls] = found = self._decide(cls)
+        self[key] = found = self._decide(key)
         return found
 
     @classmethod
@@ -147,8 +164,11 @@ class TypeTable(dict[type, Any]):
             table.clear()
 
 
+TypeTable = Decisions[type]
+
+
 # Called when something new is registered.
-on_register: list[Callable[[], None]] = [TypeTable.clear_all]
+on_register: list[Callable[[], None]] = [Decisions.clear_all]
 
 
 def forget_decisions() -> None:

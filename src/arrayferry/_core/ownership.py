@@ -22,7 +22,6 @@ import math
 import sys
 import sysconfig
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,8 +35,8 @@ __all__ = [
     "is_fresh",
     "obstacle_to_sharing",
     "private_copy",
+    "WRITES_BACK",
     "takeable",
-    "taking",
 ]
 
 COUNTS_PROVE = (
@@ -51,6 +50,10 @@ LARGE = 1 << 18
 
 # C_CONTIGUOUS | OWNDATA | ALIGNED | WRITEABLE, as in numpy/ndarraytypes.h.
 OURS_TO_TAKE = 0x0001 | 0x0004 | 0x0100 | 0x0400
+
+# WRITEBACKIFCOPY: the one array that owns its data and has a base (else, as NumPy documents it, the
+# base of an array that owns its data is None).
+WRITES_BACK = 0x2000
 
 
 # The references to an object that only its container holds, as `walk` counts them: calibrated there.
@@ -68,32 +71,6 @@ def takeable(array: Array) -> bool:
         and not array.dtype.hasobject
         and not weakref.getweakrefcount(array)
     )
-
-
-def taking(
-    dtypes: frozenset[np.dtype[Any]], adopt: Callable[[Array], Any], otherwise: Callable[[Array, int], Any]
-) -> Callable[[Array, int], Any]:
-    """The same proof for plain arrays, in as few steps as it takes: what holds is adopted.
-
-    Args:
-        dtypes: numbers in native byte order; to be among them answers three of the conditions at once.
-        adopt: what becomes of an array that is ours to take.
-        otherwise: what becomes of any other.
-    """
-    getweakrefcount, enough = weakref.getweakrefcount, unshared
-
-    def take(array: Array, references: int) -> Any:
-        if (
-            references <= enough
-            and array.flags.num & OURS_TO_TAKE == OURS_TO_TAKE
-            and array.dtype in dtypes
-            and array.base is None
-            and not getweakrefcount(array)
-        ):
-            return adopt(array)
-        return otherwise(array, references)
-
-    return take
 
 
 def _references(box: list[Any]) -> int:

@@ -6,6 +6,7 @@ accelerator, by DLPack; all else through NumPy, where memory can be looked at, o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from arrayferry._core import ownership
 from arrayferry._core.containers import OBJECT_ARRAY
-from arrayferry._core.dtypes import STANDARD, Cast, cast_for, first_lost, next_available
+from arrayferry._core.dtypes import Cast, cast_for, first_lost, next_available
 from arrayferry._core.framework import Array, Framework, describe, dtype_name
 from arrayferry._core.tree import KEEP, Handler
 from arrayferry.errors import FerryError, NarrowingError, SharingError, TransferError
@@ -32,6 +33,21 @@ _REFUSALS = (
     TypeError,
     ValueError,
 )
+
+# The dtypes that Python's numbers have by default, and the numbers that they hold.
+_SCALARS = {name: np.dtype(name) for name in ("int32", "int64", "float32", "float64")}
+_LIMITS = {
+    "int32": float(2**31 - 1),
+    "int64": float(2**63 - 1024),
+    "float32": float(np.finfo(np.float32).max),
+    "float64": float("inf"),
+}
+
+
+def _fits(scalar: Any, dtype: str) -> bool:
+    """Whether a number is in the range of the dtype; a NaN is not."""
+    return dtype in _LIMITS and -_LIMITS[dtype] <= scalar <= _LIMITS[dtype]
+
 
 _WIDEST = {int: np.dtype("int64"), float: np.dtype("float64"), complex: np.dtype("complex128")}
 
@@ -59,36 +75,53 @@ _scalar_cast = cache(cast_for)
 class Job:
     """Where leaves go, and on which terms. It makes the handler for each kind of leaf."""
 
-    def __init__(self, target: Framework, device: Any, copy: bool | None, wanted: dict[str, str]) -> None:
-        """`wanted` are the dtypes that the user asked for, by the name of what they replace."""
+    def __init__(
+        self,
+        target: Framework,
+        device: Any,
+        copy: bool | None,
+        wanted: dict[str, str],
+        land: Callable[[Array], Any] | None = None,
+    ) -> None:
+        """Set the terms.
+
+        Args:
+            target: the framework.
+            device: where to, in its own words.
+            copy: whether memory is shared.
+            wanted: the dtypes that the user asked for, by the name of what they replace.
+            land: on the express lane, what makes the target's array of a private one. It may refuse.
+        """
         self.target, self.device, self.copy, self.wanted = target, device, copy, wanted
         self._casts = _Casts(wanted)
-
-    def plain_array(self) -> Handler:
-        """The handler for `np.ndarray`: what is ours to take crosses at once, all else in general."""
-        adopt = self.target.adopt
-        if adopt is None or self.copy is not None or self.wanted or self.device is not None:
-            return self.numpy_array
-        dtypes = frozenset(np.dtype(name) for name in STANDARD & self.target.dtypes(None))
-        return ownership.taking(dtypes, adopt, self.numpy_array)
+        self._land = land
+        plain = target.plain_dtypes(device) if land else frozenset()
+        self.plain = frozenset(np.dtype(name) for name in plain - wanted.keys())
 
     def numpy_array(self, array: Array, references: int) -> Any:
-        """The handler for subclasses of `np.ndarray`, and for what is not ours to take."""
-        if array.dtype.hasobject:
+        """The handler for `np.ndarray` and its subclasses."""
+        dtype = array.dtype
+        if dtype.hasobject:
             # An object array is a container; a record with objects in it has no counterpart.
-            return OBJECT_ARRAY if array.dtype.kind == "O" else KEEP
+            return OBJECT_ARRAY if dtype.kind == "O" else KEEP
         mine = self.copy is None and references <= ownership.unshared and ownership.takeable(array)
+        if self._land is not None and dtype in self.plain and (mine or array.nbytes < ownership.LARGE):
+            return self._land(array if mine else np.array(array, order="C"))
         return self._deliver(array, mine)
 
     def numpy_scalar(self, scalar: Any, references: int) -> Any:
         """The handler for `np.generic`: a 0-d array of the same dtype."""
         array = np.asarray(scalar)
+        if self._land is not None and array.dtype in self.plain:
+            return self._land(array)
         return KEEP if array.dtype.hasobject else self._deliver(array, mine=True)
 
     def python_scalar(self, scalar: Any, references: int) -> Any:
         """The handler for int, float and complex: a 0-d array of the target's default dtype."""
         default = self.target.scalars(self.device)[type(scalar)]
         wanted = self.wanted.get(default, default)
+        if self._land is not None and not self.wanted and _fits(scalar, default):
+            return self._land(np.array(scalar, _SCALARS[default]))
         try:
             wide = np.array(scalar, _WIDEST[type(scalar)])
         except OverflowError as error:
@@ -98,7 +131,7 @@ class Job:
         if cast is None:  # no complex numbers, say
             return KEEP
         on_purpose = cast.same or wanted != default or self.wanted.get(wide.dtype.name) == wanted
-        return self._deliver(wide, mine=True, cast=cast._replace(check=not on_purpose))
+        return self._deliver(wide, mine=True, cast=Cast(cast.dtype, cast.same, not on_purpose))
 
     def array_of(self, source: Framework) -> Handler:
         """The handler for the arrays of a framework."""
@@ -109,8 +142,12 @@ class Job:
         else:
             way = self._through_numpy
 
+        snapshot, land = None if source is self.target else source.snapshot, self._land
+
         def carry(array: Any, references: int) -> Any:
             try:
+                if snapshot and land and (taken := snapshot(array)) is not None:
+                    return land(taken) if taken.dtype in self.plain else self._deliver(taken, True, source)
                 return way(source, array)
             except FerryError:
                 raise
@@ -187,6 +224,8 @@ class Job:
             if cast.dtype.kind == "b":
                 # A bool may be any non-zero byte to NumPy; others count on 0 and 1.
                 np.not_equal(array, False, out=array)
+            if self._land is not None and device is self.device:
+                return self._land(array)
             return target.from_numpy(array, device, False)
         except FerryError:
             raise
@@ -194,10 +233,11 @@ class Job:
             raise self._refusal(array, source, error) from error
 
     def _private(self, array: Array, cast: Cast, source: Framework | None) -> Array:
-        if cast.same:
-            return ownership.private_copy(array, cast.dtype, self.target.alignment)
-        with np.errstate(all="ignore"):  # a cast is either checked below, or made on purpose
+        if cast.same or (array.dtype.kind in "iu" and cast.dtype.kind in "iu"):  # casts that never warn
             copy = ownership.private_copy(array, cast.dtype, self.target.alignment)
+        else:
+            with np.errstate(all="ignore"):  # a cast is either checked below, or made on purpose
+                copy = ownership.private_copy(array, cast.dtype, self.target.alignment)
         if cast.check and (lost := first_lost(array, copy)):
             old, new = array.dtype.name, cast.dtype.name
             hint = f'cast on purpose with dtypes={{"{old}": "{new}"}}, or to a dtype that holds it'

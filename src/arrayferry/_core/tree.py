@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from arrayferry._core import ownership
 from arrayferry.errors import CircularError, FerryError
 
-__all__ = ["KEEP", "Container", "Handler", "OnKeep", "walk"]
+__all__ = ["KEEP", "MANY", "Container", "Handler", "OnKeep", "walk"]
 
 # What a type's handler gets: the object, and how many references there are to it (or MANY, when
 # somebody could reach it through its container). It gives back what the leaf becomes; or a
@@ -33,14 +33,14 @@ class Container:
 
     Attributes:
         keys: its keys, in the order of its values.
-        values: its values.
+        values: its values, an iterable; of a counted one, a collection.
         build: `(original, new values)` to a new container of the same kind.
         step: how a key is written in a path.
         counted: whether only references can reach it (nothing weak, no subclass): see ownership.
     """
 
     keys: Callable[[Any], Iterable[Any]]
-    values: Callable[[Any], Iterable[Any]]
+    values: Callable[[Any], Any]
     build: Callable[[Any, list[Any]], Any]
     step: Callable[[Any], str] = lambda key: f'["{key}"]' if type(key) is str else f"[{key!r}]"
     counted: bool = False

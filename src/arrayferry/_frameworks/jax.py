@@ -13,12 +13,14 @@ that nobody else can write. See https://github.com/jax-ml/jax/issues/37830.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
 from arrayferry._core.framework import Array, Framework
+from arrayferry._frameworks._jax_identity import array_type, put_all
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -47,6 +49,14 @@ def to_numpy(array: jax.Array, share: bool) -> Array | None:
     return np.asarray(array)
 
 
+def snapshot(array: jax.Array) -> Array | None:
+    """A copy in NumPy, over the buffer protocol."""
+    try:
+        return np.array(array) if type(array) is array_type() else None
+    except (RuntimeError, TypeError, ValueError):
+        return None
+
+
 def from_numpy(array: Array, device: Any, share: bool) -> jax.Array:
     """An array that adopts the memory if it is aligned, and else a copy of it."""
     import jax
@@ -55,6 +65,11 @@ def from_numpy(array: Array, device: Any, share: bool) -> jax.Array:
         return _alias(array, device)
     made: jax.Array = jax.device_put(array, device)
     return made
+
+
+def from_numpy_all(device: Any) -> Callable[[list[Array]], list[jax.Array]] | None:
+    """Many at once, on one device."""
+    return put_all(device) if device is None or hasattr(device, "platform") else None
 
 
 def _alias(array: Array, device: Any) -> jax.Array:
@@ -210,9 +225,14 @@ FRAMEWORK = Framework(
     distributions=("jax",),
     extra="jax",
     to_numpy=to_numpy,
+    snapshot=snapshot,
     from_numpy=from_numpy,
+    from_numpy_all=from_numpy_all,
+    # XLA counts on bools that are 0 or 1; NumPy's may be any byte.
+    plain_dtypes=lambda device: STANDARD & _WITHOUT_X64 - {"bool"},
     within=within,
     from_dlpack=from_dlpack,
+    item=lambda array: np.asarray(array).item(),  # JAX's own asks itself many questions
     on_host=on_host,
     device=device,
     device_name=device_name,

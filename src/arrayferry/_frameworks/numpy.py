@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,11 @@ def from_numpy(array: Array, device: Any, share: bool) -> Array:
     return np.asarray(array)
 
 
+def adopt(device: Any) -> Callable[[Array], Array]:
+    """Itself."""
+    return lambda array: array
+
+
 FRAMEWORK = Framework(
     name="numpy",
     modules=("numpy",),
@@ -34,5 +40,7 @@ FRAMEWORK = Framework(
     distributions=("numpy",),
     to_numpy=to_numpy,
     from_numpy=from_numpy,
+    adopt=adopt,
+    plain_dtypes=lambda device: STANDARD,
     dtypes=lambda device: DTYPES,
 )

@@ -9,8 +9,9 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
-from functools import cache
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,21 @@ def to_numpy(tensor: torch.Tensor, share: bool) -> Array:
     return _extended_to_numpy(tensor.detach().cpu().resolve_conj().resolve_neg(), name, share)
 
 
+def snapshot(tensor: torch.Tensor) -> Array | None:
+    """A copy in NumPy. What torch's own `numpy()` does not refuse is that there is no memory."""
+    try:
+        if (
+            type(tensor) is sys.modules["torch"].Tensor
+            and tensor.is_contiguous()
+            and tensor.untyped_storage().nbytes() >= tensor.storage_offset() * tensor.itemsize + tensor.nbytes
+            and tensor.data_ptr()
+        ):
+            return np.array(tensor.numpy())
+    except (RuntimeError, TypeError):
+        pass
+    return None
+
+
 def _extended_to_numpy(tensor: torch.Tensor, name: str, share: bool) -> Array:
     """NumPy has these dtypes through ml_dtypes, or not at all."""
     import torch
@@ -52,28 +68,28 @@ def _extended_to_numpy(tensor: torch.Tensor, name: str, share: bool) -> Array:
     raise UnsupportedError(f"NumPy has no {name}", "tensor.to() a dtype that it has")
 
 
-def adopt(array: Array) -> torch.Tensor:
-    """A tensor on the array's memory."""
+def adopt(device: torch.device | None) -> Callable[[Array], torch.Tensor] | None:
+    """Torch's own call."""
+    import torch
+
+    return torch.from_numpy if device is None or device.type == "cpu" else None
+
+
+def outside() -> tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]]:
+    """A tensor made inside inference_mode can never be trained on, not even after it has ended."""
     torch = sys.modules["torch"]  # an import statement takes longer
-    if torch.is_inference_mode_enabled():
-        return from_numpy(array, None, False)
-    try:
-        return torch.from_numpy(array)  # type: ignore[no-any-return]
-    except TypeError:  # one of NumPy's second names for a dtype, such as ulonglong
-        return from_numpy(array.view(array.dtype.name), None, False)
+    return torch.is_inference_mode_enabled, partial(torch.inference_mode, False)
 
 
 def from_numpy(array: Array, device: torch.device | None, share: bool) -> torch.Tensor:
     """A tensor on the array's memory, or on the device."""
-    import torch
-
     if share:
         _refuse_what_cannot_be_aliased(array, device)
-    # A tensor made inside inference_mode can never be trained on, not even after it has ended.
-    if torch.is_inference_mode_enabled():
-        with torch.inference_mode(False):
-            return _wrap(array, device)
-    return _wrap(array, device)
+    is_inside, context = outside()
+    if not is_inside():
+        return _wrap(array, device)
+    with context():
+        return _wrap(array, device)
 
 
 def _wrap(array: Array, device: torch.device | None) -> torch.Tensor:
@@ -224,8 +240,11 @@ FRAMEWORK = Framework(
     distributions=("torch",),
     extra="torch",
     to_numpy=to_numpy,
+    snapshot=snapshot,
     from_numpy=from_numpy,
     adopt=adopt,
+    outside=outside,
+    plain_dtypes=lambda device: STANDARD & dtypes(device),
     within=within,
     place=lambda tensor: tensor.device,
     from_dlpack=from_dlpack,

@@ -47,7 +47,12 @@ class Boundary:
         target_device: where all else goes.
         copy: as for `convert`, in both directions.
         dtypes: as for `convert`, for what the environment returns.
+
+    Attributes:
+        enter: from an action to a member of the action space, in the environment's framework.
     """
+
+    enter: Callable[[Any], Any]
 
     def __init__(
         self,
@@ -71,7 +76,7 @@ class Boundary:
         self._incoming = Converter(env_xp, device, copy=copy)
         self._options = Converter(env_xp, device, copy=copy, _numbers=False)
         self._fit = fitter(self._action_space, self._incoming)
-        self._shortcut = shortcut(self._action_space, self._incoming)
+        self.enter = shortcut(self._action_space, self._incoming, self._enter)
 
     def arguments(self) -> dict[str, Any]:
         """The arguments, frameworks and devices by name, as they are recorded in a spec."""
@@ -87,14 +92,10 @@ class Boundary:
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self._action_space, self.arguments())
 
-    def enter(self, action: Any) -> Any:
-        """The action as a member of the action space, in the environment's framework."""
-        member = self._shortcut(action)
-        if member is not None:
-            return member
+    def _enter(self, action: Any) -> Any:
         box = [action]
         del action
-        return self._fit(self._incoming.unbox(box, ("action",), self._warn)[0])
+        return self._fit(self._incoming.unbox_one(box, "action", self._warn))
 
     def enter_options(self, options: dict[str, Any] | None) -> dict[str, Any] | None:
         """The options' arrays in the environment's framework; its numbers are anybody's."""
@@ -106,6 +107,19 @@ class Boundary:
         if self._learns:
             self._learn(box)
         return self._outgoing.unbox(box, names, self._warn)
+
+    def leave_one(self, box: list[Any]) -> Any:
+        """An observation, which only the box holds."""
+        if self._learns:
+            self._learn(box)
+        return self._outgoing.unbox_one(box, "obs", self._warn)
+
+    def leave_info(self, box: list[Any]) -> dict[str, Any]:
+        """An info, which only the box holds. Who has leaves without a counterpart in it is not warned."""
+        if self._learns:
+            self._learn(box)
+        info: dict[str, Any] = self._outgoing.unbox_one(box, "info")
+        return info
 
     def _learn(self, box: list[Any]) -> None:
         """The first array tells whose environment it is, and where. One without arrays may speak NumPy."""
@@ -169,9 +183,10 @@ class Crossing(Generic[ArrayT]):
     ) -> tuple[ArrayT, dict[str, Any]]:
         """Start an episode; options may be of any framework."""
         options = self._boundary.enter_options(options)
-        box = [*returned(self.env.reset(seed=seed, options=options), "reset", RESET)]
-        obs, info = self._boundary.leave(box, RESET)
-        return obs, info
+        *box, info = returned(self.env.reset(seed=seed, options=options), "reset", RESET)
+        infos = [info]
+        del info  # so that the boxes alone hold what they hold
+        return self._boundary.leave_one(box), self._boundary.leave_info(infos)
 
     def render(self) -> Any:
         """The frames as NumPy arrays, for people and for video writers."""

@@ -12,7 +12,6 @@ from arrayferry._core.framework import describe
 from arrayferry.errors import UnsupportedError
 from arrayferry.pairs import array_conversion
 from arrayferry.wrappers._boundary import (
-    RESET,
     STEP,
     ArrayT,
     Boundary,
@@ -89,23 +88,28 @@ class ArrayConversion(Crossing[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], Reco
     def step(self, action: Any) -> tuple[ArrayT, float, bool, bool, dict[str, Any]]:
         """Take a step with an action of any framework."""
         result = self.env.step(self._boundary.enter(action))
-        obs, reward, terminated, truncated, info = returned(result, "step", STEP)
-        del result
+        if type(result) is not tuple or len(result) != 5:
+            result = returned(result, "step", STEP)
+        obs, reward, terminated, truncated, info = result
+        boundary, box, infos = self._boundary, [obs], [info]
+        has_info = bool(info) or type(info) is not dict
+        del result, obs, info  # so that the boxes alone hold what they hold
         if self._scalars == "target":
-            box = [obs, reward, as_array(terminated), as_array(truncated), info]
-            del obs, reward, info  # so that the box alone holds them
-            obs, reward, terminated, truncated, info = self._boundary.leave(box, STEP)
-            return obs, reward, terminated, truncated, info
-        box = [obs, info]
-        del obs, info
-        obs, info = self._boundary.leave(box, RESET)
-        flags = self._flag(terminated, "terminated"), self._flag(truncated, "truncated")
-        return obs, self._number(reward), *flags, info
+            box += reward, as_array(terminated), as_array(truncated)
+            obs, reward, terminated, truncated = boundary.leave(box, STEP)
+            return obs, reward, terminated, truncated, boundary.leave_info(infos)
+        return (
+            boundary.leave_one(box),
+            reward if type(reward) is float else self._number(reward),
+            terminated if type(terminated) is bool else self._flag(terminated, "terminated"),
+            truncated if type(truncated) is bool else self._flag(truncated, "truncated"),
+            boundary.leave_info(infos) if has_info else {},
+        )
 
     @staticmethod
     def _flag(value: Any, name: str) -> bool:
         try:
-            return bool(value)
+            return bool(value.item() if hasattr(value, "item") else value)
         except (TypeError, ValueError, RuntimeError) as error:
             what = f"{name} is {describe(value)}, not one bool"
             raise UnsupportedError(
@@ -113,8 +117,6 @@ class ArrayConversion(Crossing[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], Reco
             ) from error
 
     def _number(self, reward: Any) -> float:
-        if type(reward) is float:
-            return reward
         try:
             # Not float() of an array: torch and NumPy warn about some that have a number to give.
             return float(reward.item() if hasattr(reward, "item") else reward)

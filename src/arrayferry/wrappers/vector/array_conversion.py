@@ -77,11 +77,17 @@ class ArrayConversion(Crossing[ArrayT], VectorWrapper[ArrayT, Any, Any, Any, Arr
 
     def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Take a step in all environments, with actions of any framework."""
-        box = [*returned(self.env.step(self._boundary.enter(actions)), "step", STEP)]
-        if self._dense_final and "final_obs" in box[4]:
-            box[4] = {**box[4], "final_obs": self._dense(box[4]["final_obs"])}
-        obs, reward, terminated, truncated, info = self._boundary.leave(box, STEP)
-        return obs, reward, terminated, truncated, info
+        result = self.env.step(self._boundary.enter(actions))
+        if type(result) is not tuple or len(result) != 5:
+            result = returned(result, "step", STEP)
+        *box, info = result
+        infos = [info]
+        has_info = bool(info) or type(info) is not dict
+        del result, info  # so that the boxes alone hold what they hold
+        if self._dense_final and "final_obs" in infos[0]:
+            infos = [{**infos[0], "final_obs": self._dense(infos[0]["final_obs"])}]
+        obs, reward, terminated, truncated = self._boundary.leave(box, STEP)
+        return obs, reward, terminated, truncated, self._boundary.leave_info(infos) if has_info else {}
 
     @property
     def _inner(self) -> Any:

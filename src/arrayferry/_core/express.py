@@ -1,0 +1,202 @@
+"""The express lane: straight code for what environments mostly return.
+
+It takes what the walk takes and gives what the walk gives, without keeping track of where it is. When
+anything is out of the ordinary - an error, a leaf to warn about, a structure that is too deep - it
+raises and leaves no trace, and the walk does it all again: the walk knows the path, and says it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from sys import getrefcount
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from arrayferry._core import ownership
+from arrayferry._core.framework import Array
+from arrayferry._core.tree import KEEP, MANY, Container, Handler
+
+__all__ = ["Landing", "Lane", "Ways", "adopting", "express", "one_by_one", "together"]
+
+# The values of a container, to their new values.
+Carry = Callable[[Collection[Any]], list[Any]]
+
+# The number of references to a value (counted before it is itself an argument), and the value, to its
+# new value.
+Other = Callable[[int, Any], Any]
+
+Outside = Callable[[], tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]]]
+
+
+class Ways(NamedTuple):
+    """How values are carried.
+
+    Attributes:
+        alone: those of a container that nobody else holds.
+        shared: those of a container that others can reach.
+        one: the one value in a list that nobody else holds.
+    """
+
+    alone: Carry
+    shared: Carry
+    one: Callable[[list[Any]], Any]
+
+
+# Of the function for all that is not special, the ways.
+Lane = Callable[[Other], Ways]
+
+
+class Detour(Exception):
+    """The walk shall do it."""
+
+
+def express(
+    lane: Lane, handlers: Mapping[type, Handler], tells: bool, outside: Outside | None = None
+) -> Ways:
+    """The ways for what an environment returns.
+
+    Args:
+        lane: one of those below.
+        handlers: what to do with each type.
+        tells: whether somebody wants to know of leaves that have no counterpart.
+        outside: the framework's, see there.
+    """
+    enough = ownership.unshared
+
+    def other(references: int, value: Any) -> Any:
+        found = handlers[type(value)](value, references)
+        if type(found) is not Container:
+            return found
+        if found is KEEP:
+            if tells:
+                raise Detour
+            return value
+        carry = alone if references <= enough and found.counted else shared
+        return found.build(value, carry(found.values(value)))
+
+    alone, shared, one = lane(other)
+    if outside is None:
+        return Ways(alone, shared, one)
+    is_inside, context = outside()
+
+    def outdoors(way: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def carry(values: Any) -> Any:
+            if not is_inside():
+                return way(values)
+            with context():
+                return way(values)
+
+        return carry
+
+    return Ways(outdoors(alone), outdoors(shared), outdoors(one))
+
+
+def one_by_one(other: Other) -> Ways:
+    """Every value goes by the handler of its type."""
+    return Ways(
+        alone=lambda values: [other(getrefcount(value), value) for value in values],
+        shared=lambda values: [other(MANY, value) for value in values],
+        one=lambda box: other(getrefcount(box[0]) + 1, box[0]),
+    )
+
+
+def adopting(adopt: Callable[[Array], Any], takes: frozenset[np.dtype[Any]]) -> Lane:
+    """Arrays that are ours to take are adopted on the spot. The proof is that of `ownership`, in short.
+
+    Args:
+        adopt: from a private array to the target's.
+        takes: the dtypes that it takes.
+    """
+    # Written out twice: a function call would take as long as the proof.
+    mask, ours = ownership.OURS_TO_TAKE | ownership.WRITES_BACK, ownership.OURS_TO_TAKE
+    weak_references, plain, enough = weakref.getweakrefcount, np.ndarray, ownership.unshared
+
+    def lane(other: Other) -> Ways:
+        def alone(values: Collection[Any]) -> list[Any]:
+            return [
+                adopt(value)
+                if type(value) is plain
+                and getrefcount(value) <= enough
+                and value.flags.num & mask == ours
+                and value.dtype in takes
+                and not weak_references(value)
+                else other(getrefcount(value), value)
+                for value in values
+            ]
+
+        def one(box: list[Any]) -> Any:
+            value = box[0]
+            if (
+                type(value) is plain
+                and getrefcount(value) <= enough
+                and value.flags.num & mask == ours
+                and value.dtype in takes
+                and not weak_references(value)
+            ):
+                return adopt(value)
+            if type(value) is dict and getrefcount(value) <= enough:
+                return dict(zip(value, alone(value.values())))
+            return other(getrefcount(value), value)
+
+        return Ways(alone, one_by_one(other).shared, one)
+
+    return lane
+
+
+class Landing:
+    """A private array on its way: it lands in the target together with its neighbours."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+
+def together(land: Callable[[list[Array]], list[Any]], takes: frozenset[np.dtype[Any]]) -> Lane:
+    """The arrays of a container are handed to the framework in one call.
+
+    Args:
+        land: from private arrays to the target's, in the same order.
+        takes: the dtypes of arrays that may land as they are, if they are ours to take.
+    """
+    mask, ours = ownership.OURS_TO_TAKE | ownership.WRITES_BACK, ownership.OURS_TO_TAKE
+    weak_references, plain, enough = weakref.getweakrefcount, np.ndarray, ownership.unshared
+
+    def all_ours(values: Collection[Any]) -> list[Array] | None:
+        arrays = [
+            value
+            for value in values
+            if type(value) is plain
+            and getrefcount(value) <= enough
+            and value.flags.num & mask == ours
+            and value.dtype in takes
+            and not weak_references(value)
+        ]
+        return arrays if len(arrays) == len(values) else None
+
+    def landed(found: list[Any]) -> list[Any]:
+        arrays = [one.array for one in found if type(one) is Landing]
+        if not arrays:
+            return found
+        new = iter(land(arrays))
+        return [next(new) if type(one) is Landing else one for one in found]
+
+    def lane(other: Other) -> Ways:
+        alone, shared, _ = one_by_one(other)
+
+        def carry(values: Collection[Any]) -> list[Any]:
+            arrays = all_ours(values)
+            return land(arrays) if arrays else landed(alone(values))
+
+        return Ways(carry, lambda values: landed(shared(values)), lambda box: carry(box)[0])
+
+    return lane
+
+
+if ownership.COUNTS_PROVE:
+    # The same count as in the walk, on every Python so far; the lower one proves for both.
+    _alone, _, _one = one_by_one(lambda references, _: references)
+    ownership.unshared = min(ownership.unshared, _alone([object()])[0], _one([object()]))
