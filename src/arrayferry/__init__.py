@@ -41,6 +41,7 @@ from arrayferry.pairs import (
 
 if TYPE_CHECKING:
     from arrayferry import spaces, testing, wrappers
+    from arrayferry._explain import Explanation, explain
     from arrayferry.wrappers import wrap
 
 __version__ = "0.1.0"
@@ -50,6 +51,8 @@ __all__ = [
     "wrap",
     "convert",
     "Converter",
+    "explain",
+    "Explanation",
     # the pairs that users know by name
     "array_conversion",
     "jax_to_numpy",
@@ -88,6 +91,8 @@ def __getattr__(name: str) -> Any:
     # These need Gymnasium, which takes longer to import than all the rest: so only when they are used.
     if name == "wrap":
         return import_module("arrayferry.wrappers").wrap
+    if name in ("explain", "Explanation"):
+        return getattr(import_module("arrayferry._explain"), name)
     if name in ("spaces", "testing", "wrappers"):
         return import_module(f"arrayferry.{name}")
     raise AttributeError(f"module 'arrayferry' has no attribute {name!r}")
