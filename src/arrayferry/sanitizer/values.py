@@ -1,0 +1,132 @@
+"""Are the values what was promised: of one form, in their space, and numbers?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arrayferry._core.dtypes import ML_DTYPES
+from arrayferry.sanitizer.findings import Severity
+from arrayferry.sanitizer.leaves import Form, Leaf
+from arrayferry.sanitizer.members import Judge, changeable, first_where, judge
+from arrayferry.sanitizer.notes import Notes
+
+if TYPE_CHECKING:
+    from gymnasium import spaces
+
+__all__ = ["Values"]
+
+# A program that has new keys in every info must not make the table grow with it.
+_MANY = 10_000
+
+_HINTS = {
+    "framework": "return arrays of one framework from reset() and step()",
+    "dtype": "cast it in the environment, or with dtypes= on the way",
+    "shape": "pad it, or say so with a Sequence or Graph space",
+}
+_SOURCES = {"action": "look at the policy", "reward": "look at the reward's formula"}
+
+
+class Values:
+    """What has been seen so far, for comparison. A copy of it forgets only what it can find out again.
+
+    Args:
+        notes: where to say what was found.
+        single: whether it is a single environment, whose reward and flags become Python's own.
+    """
+
+    def __init__(self, notes: Notes, single: bool) -> None:
+        self._notes, self._single = notes, single
+        self._forms: dict[str, Form] = {}
+        self._paths: set[str] | None = None
+        self._space: spaces.Space[Any] | None = None
+        self._judge: Judge = lambda value, path: iter(())
+        self._changeable: tuple[str, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_space": None, "_judge": None}
+
+    def look_at(self, leaves: Sequence[Leaf], obs: Any, space: spaces.Space[Any]) -> None:
+        """Look at what the environment returned."""
+        if space is not self._space:
+            self._space, self._paths = space, None
+            self._judge, self._changeable = judge(space), tuple(changeable(space, "obs"))
+        self.look_for_nan(leaves)
+        self._compare_forms(leaves)
+        try:
+            misfits = list(self._judge(obs, "obs"))
+        except Exception as error:  # a space of the user's own may do anything
+            misfits = [("obs", f"contains() of the space raised {type(error).__name__}: {error}")]
+        for path, why in misfits:
+            hint = "repair the observation or its space"
+            self._notes.add("outside-space", "warning", path, f"it is outside its space: {why}", hint)
+
+    def look_for_nan(self, leaves: Sequence[Leaf]) -> None:
+        """Also in actions. Infinity is looked for in rewards only: in observations, the space judges it."""
+        masks = {leaf.path: leaf.view for leaf in leaves if leaf.name == "info"}
+        for leaf in leaves:
+            for kind, is_it in (("nan", np.isnan), ("inf", np.isinf)):
+                if (kind == "nan" or leaf.name == "reward") and _may_be(leaf.view, is_it):
+                    bad = is_it(leaf.view) & _present(leaf, masks)
+                    if bad.any():
+                        severity: Severity = "warning" if leaf.name == "info" else "error"
+                        message = f"{first_where(bad)[1]} is {'NaN' if kind == 'nan' else 'infinite'}"
+                        hint = _SOURCES.get(leaf.name, "look for it in the environment")
+                        self._notes.add(kind, severity, leaf.path, message, hint)
+
+    def _compare_forms(self, leaves: Sequence[Leaf]) -> None:
+        seen = set()
+        for leaf in leaves:
+            if leaf.name == "obs":
+                if leaf.path.startswith(self._changeable):
+                    continue
+                seen.add(leaf.path)
+            elif leaf.view is None or (self._single and leaf.name in ("terminated", "truncated")):
+                continue
+            self._compare_form(leaf)
+        if self._paths is None:
+            self._paths = seen
+        if seen != self._paths:
+            hint = "return the same leaves each time"
+            for path in sorted(seen - self._paths):
+                self._notes.add("appeared", "warning", path, "the first observation did not have it", hint)
+            for path in sorted(self._paths - seen):
+                self._notes.add("disappeared", "warning", path, "the first observation had it", hint)
+
+    def _compare_form(self, leaf: Leaf) -> None:
+        new = leaf.form
+        old = self._forms.get(leaf.path, new)
+        if len(self._forms) < _MANY or leaf.path in self._forms:
+            self._forms[leaf.path] = new
+        if old != new:
+            harmless = leaf.name == "info" or (self._single and leaf.name == "reward")
+            for word, was, now in zip(("framework", "dtype", "shape"), old, new):
+                if was != now:
+                    message = f"its {word} was {was}, and is {now}"
+                    if word == "framework":
+                        message = f"it was {old[1]} of {was}, and is {new[1]} of {now}"
+                    severity: Severity = "info" if harmless else "warning"
+                    self._notes.add(f"{word}-changed", severity, leaf.path, message, _HINTS[word])
+                    if word == "framework":
+                        break  # then the dtype has another name in any case
+
+
+def _may_be(view: Any, is_it: Any) -> bool:
+    """Whether there may be such a number, in one fast pass."""
+    if isinstance(view, np.ndarray):
+        if view.dtype.kind not in "fc" and view.dtype.name not in ML_DTYPES:
+            return False
+        return view.size > 0 and bool(is_it(view.min()) or (is_it is np.isinf and is_it(view.max())))
+    return isinstance(view, (float, complex, np.inexact)) and bool(is_it(view))
+
+
+def _present(leaf: Leaf, masks: Mapping[str, Any]) -> Any:
+    """Where a vector's info has values at all: `_key` is the mask of `key`."""
+    start = leaf.path.rfind('["')
+    mask = masks.get(f'{leaf.path[:start]}["_{leaf.path[start + 2 :]}') if leaf.name == "info" else None
+    shape = np.shape(leaf.view)
+    if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != shape[: mask.ndim]:
+        return np.ones(shape, bool)
+    return mask.reshape(mask.shape + (1,) * (len(shape) - mask.ndim))
