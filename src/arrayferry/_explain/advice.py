@@ -26,8 +26,8 @@ def advice_for(leaves: Sequence[Leaf], converter: Converter, *, vector: bool = F
 def _rules(out: Sequence[Leaf], converter: Converter, vector: bool) -> Iterator[str]:
     target = converter.framework
     for leaf in out:
-        if leaf.memory == "refused":
-            yield f"{leaf.path} is refused: {leaf.why}"
+        if leaf.hint:
+            yield f"{leaf.path}: {leaf.hint}"
     wide = [leaf for leaf in out if leaf.after == "float64" and leaf.shape]
     if wide and not converter.dtypes:
         total = size(sum(leaf.nbytes for leaf in wide))
@@ -38,12 +38,12 @@ def _rules(out: Sequence[Leaf], converter: Converter, vector: bool) -> Iterator[
     held = [leaf for leaf in out if "still hold" in leaf.why and leaf.nbytes >= _WORTH_IT]
     if held and not target.alignment and converter.device is None:
         total = size(sum(leaf.nbytes for leaf in held))
-        yield f"{_named(held)}: {total} copied, being held elsewhere. copy=False shares it, if neither side writes"
+        yield f"{_named(held)}: {total} copied, being held. copy=False shares it, if neither side writes"
     if vector and any(re.match(r'info\["final_obs"\]\[\d+\]', leaf.path) for leaf in out):
         yield "final_obs is an array of objects: dense_final=True makes it one batch"
     observed = [leaf for leaf in out if leaf.path.startswith("obs") and leaf.route]
     if len(observed) >= _MANY_LEAVES:
-        yield f"{len(observed)} leaves in an observation: gymnasium.wrappers.FlattenObservation makes them one"
+        yield f"{len(observed)} leaves in obs: gymnasium.wrappers.FlattenObservation makes them one"
     if not ownership.COUNTS_PROVE:
         yield "On this Python every leaf is copied: its reference counts prove nothing"
 

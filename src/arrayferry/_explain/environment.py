@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from time import perf_counter
 from types import ModuleType
 from typing import Any
@@ -16,7 +17,7 @@ from arrayferry._explain.advice import advice_for
 from arrayferry._explain.explanation import Explanation, merged
 from arrayferry._explain.leaves import Leaf, flat, kind_of, leaf_of, overlap, record
 from arrayferry._explain.why import memory_of
-from arrayferry.errors import OptionError
+from arrayferry.errors import FerryError, OptionError
 from arrayferry.wrappers import wrap
 from arrayferry.wrappers._boundary import RESET, STEP, Boundary, returned
 
@@ -41,7 +42,8 @@ def of_environment(
     wrapped: Any = wrap(env, to, device, copy=copy, dtypes=dtypes)
     boundary: Boundary = wrapped._boundary
     out = boundary._outgoing
-    wrapped.reset(seed=seed)  # the wrapper learns here whose arrays the environment takes
+    with suppress(FerryError):  # what is refused is told leaf by leaf, below
+        wrapped.reset(seed=seed)  # the wrapper learns here whose arrays the environment takes
     env.action_space.seed(seed)
     sample = Converter(out.framework, out.device)
     passes: list[list[Leaf]] = []
@@ -55,15 +57,16 @@ def of_environment(
         box, rest, done = _stepped(env, member, laps["step"])
         names = STEP if len(box) == len(STEP) else RESET
         if count % 2:  # in every other step, how long all of it takes; in the others, what each leaf does
-            start = perf_counter()
-            boundary.leave(box, names)
-            laps["out"].append(perf_counter() - start)
+            with suppress(FerryError):
+                start = perf_counter()
+                boundary.leave(box, names)
+                laps["out"].append(perf_counter() - start)
         else:
             passes.append([*going_in, *record(out, box, names, _HOLDER), *rest])
         if done:
             env.reset()
     leaves = merged(passes)
-    best = {name: min(times) for name, times in laps.items()}
+    best = {name: min(times, default=0.0) for name, times in laps.items()}
     return Explanation(_title(env, out), leaves, advice_for(leaves, out, vector=_is_vector(env)), best, steps)
 
 
@@ -99,21 +102,21 @@ def _action_leaves(action: Any, member: Any, boundary: Boundary, seconds: float)
     given, taken = flat(action, "action"), flat(member, "action")
     if given.keys() != taken.keys():  # a space whose members are built otherwise: all of it at once
         given, taken = {"action": action}, {"action": member}
-    space, incoming = type(boundary._action_space).__name__, boundary._incoming
+    incoming = boundary._incoming
     leaves = []
     for path, before in given.items():
         after = taken[path]
-        leaf = leaf_of(path, before, after, incoming, "the agent still holds it", "", seconds / len(given))
-        leaves.append(_as_member(leaf, before, after, space))
+        leaf = leaf_of(path, before, after, incoming, "the agent still holds it", None, seconds / len(given))
+        leaves.append(_as_member(leaf, before, after))
     return leaves
 
 
-def _as_member(leaf: Leaf, before: Any, after: Any, space: str) -> Leaf:
+def _as_member(leaf: Leaf, before: Any, after: Any) -> Leaf:
     memory, why, route = leaf.memory, leaf.why, leaf.route
     if isinstance(after, np.generic):
-        memory, why = "made", f"one number, as {space} has"
+        memory, why = "made", "one number, as the space has"
     elif leaf.memory == "cast":
-        why = f"{space} has {leaf.after}"
+        why = f"the space has {leaf.after}"
     elif overlap(memory_of(before, owner_of(type(before))), memory_of(after, owner_of(type(after)))):
         memory, why = "shared", "it is a member already"
     return Leaf(leaf.path, leaf.shape, leaf.before, leaf.after, route, memory, why, leaf.nbytes, leaf.seconds)

@@ -35,6 +35,7 @@ class Leaf:
         nbytes: of the original.
         seconds: that it took, at best.
         seen: in how many steps this was so.
+        hint: of a refused leaf, what to do.
     """
 
     path: str
@@ -47,6 +48,7 @@ class Leaf:
     nbytes: int
     seconds: float
     seen: int = 1
+    hint: str = ""
 
     @property
     def verdict(self) -> str:
@@ -83,13 +85,12 @@ def record(converter: Converter, box: list[Any], names: Sequence[str], holder: s
         def watched(value: Any, references: int) -> Any:
             path = paths.next()
             why = why_copied(converter, owner, value, references, holder) if owner else ""
+            refusal: FerryError | None = None
             start = perf_counter()
             try:
                 found = handle(value, references)
             except FerryError as error:
-                found, refusal = value, error.what
-            else:
-                refusal = ""
+                found, refusal = value, error
             seconds = perf_counter() - start
             if type(found) is Container and found is not KEEP:
                 paths.enter(path, found, value)
@@ -104,7 +105,13 @@ def record(converter: Converter, box: list[Any], names: Sequence[str], holder: s
 
 
 def leaf_of(
-    path: str, value: Any, found: Any, converter: Converter, why: str, refusal: str, seconds: float
+    path: str,
+    value: Any,
+    found: Any,
+    converter: Converter,
+    why: str,
+    refusal: FerryError | None,
+    seconds: float,
 ) -> Leaf:
     """What became of a value; `why` it was copied, if it was."""
     kept = found is KEEP
@@ -112,8 +119,9 @@ def leaf_of(
     before, after = kind_of(value), kind_of(found)
     memory, reason = "copied", why
     owner, target = owner_of(type(value)), converter.framework
-    if refusal:
-        memory, reason = "refused", refusal
+    hint = ""
+    if refusal is not None:
+        memory, reason, hint = "refused", refusal.what, refusal.hint
     elif kept:
         memory, reason = "left alone", f"{before} has no counterpart in {target.name}"
     elif found is value and owner is None:
@@ -130,7 +138,7 @@ def leaf_of(
     route = _route(value, owner, target) if crossed else ()
     shape = getattr(value, "shape", None)
     shape = None if shape is None else tuple(shape)
-    return Leaf(path, shape, before, after, route, memory, reason, _nbytes(value), seconds)
+    return Leaf(path, shape, before, after, route, memory, reason, _nbytes(value), seconds, hint=hint)
 
 
 def kind_of(value: Any) -> str:

@@ -1,0 +1,145 @@
+"""The ways to let an agent of one framework use an environment of another: what `bench` compares.
+
+All of them step environments of their own, with the same seed and the same actions.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+
+import arrayferry
+from arrayferry.cli.environments import make
+
+__all__ = ["BARE", "BY_HAND", "OURS", "THEIRS", "rivals", "trouble_with"]
+
+BARE, BY_HAND, THEIRS, OURS = "bare", "by hand", "Gymnasium's wrapper", "arrayferry"
+_ACTIONS, _SEED = 64, 0
+
+Step = Callable[[], Any]
+
+
+def rivals(env_id: str, vector: int | None, to: str, without: Iterable[str] = ()) -> dict[str, Step]:
+    """A step of each: the environment alone, an expert's own lines, Gymnasium's wrapper, ours."""
+    ours: Any = arrayferry.wrap(make(env_id, vector), to)
+    ours.reset(seed=_SEED)
+    home = ours._boundary._incoming.framework.name  # the wrapper has learned it by now
+    ours.action_space.seed(_SEED)
+    sampled = [ours.action_space.sample() for _ in range(_ACTIONS)]
+    native = [ours._boundary.enter(action) for action in sampled]
+    given = arrayferry.convert(sampled, to)
+    envs: dict[str, tuple[Callable[[], Any], list[Any]]] = {
+        BARE: (lambda: make(env_id, vector), native),
+        BY_HAND: (lambda: _ByHand(make(env_id, vector), to), given),
+        THEIRS: (lambda: _their_wrapper(make(env_id, vector), home, to, vector), given),
+        OURS: (lambda: ours, given),
+    }
+    return {
+        name: _stepper(make_it(), actions, vector)
+        for name, (make_it, actions) in envs.items()
+        if name not in without
+    }
+
+
+def _stepper(env: Any, actions: list[Any], vector: int | None) -> Step:
+    """A step with the next action; a single environment starts again when its episode is over."""
+    env.reset(seed=_SEED)
+    following = cycle(actions).__next__
+
+    def step() -> None:
+        result = env.step(following())
+        if not vector and (result[2] or result[3]):
+            env.reset()
+
+    return step
+
+
+class _ByHand:
+    """What an expert writes: one call a leaf, no checks, memory shared wherever it can be."""
+
+    def __init__(self, env: Any, to: str) -> None:
+        self._env, self._enter, self._leave = env, _entering(env.action_space), _leaving(to)
+
+    def reset(self, **options: Any) -> Any:
+        """Start an episode."""
+        return self._leave(self._env.reset(**options)[0])
+
+    def step(self, action: Any) -> Any:
+        """Take a step; info stays as it is."""
+        obs, reward, terminated, truncated, info = self._env.step(self._enter(action))
+        if np.ndim(reward):
+            return *map(self._leave, (obs, reward, terminated, truncated)), info
+        return self._leave(obs), float(reward), bool(terminated), bool(truncated), info
+
+
+def _entering(space: Any) -> Callable[[Any], Any]:
+    from gymnasium.spaces import Dict, Discrete, Tuple
+
+    if isinstance(space, Discrete):
+        return lambda action: action.item()
+    if isinstance(space, Dict):
+        inner = {key: _entering(child) for key, child in space.items()}
+        return lambda action: {key: enter(action[key]) for key, enter in inner.items()}
+    if isinstance(space, Tuple):
+        each = [_entering(child) for child in space]
+        return lambda action: tuple(enter(child) for enter, child in zip(each, action))
+    return np.asarray
+
+
+def _leaving(to: str) -> Callable[[Any], Any]:
+    make_array = _maker(to)
+
+    def leave(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: leave(child) for key, child in value.items()}
+        if isinstance(value, tuple):
+            return tuple(map(leave, value))
+        return make_array(value)
+
+    return leave
+
+
+def _maker(to: str) -> Callable[[Any], Any]:
+    framework = arrayferry.Converter(to).framework
+    if to == "torch":
+        import torch
+
+        return lambda value: torch.from_numpy(value) if type(value) is np.ndarray else _as_tensor(value)
+    make_array: Callable[[Any], Any] = getattr(framework.load(), "asarray", None) or arrayferry.Converter(to)
+    return make_array
+
+
+def _as_tensor(value: Any) -> Any:
+    import torch
+
+    return torch.as_tensor(np.asarray(value))
+
+
+def _their_wrapper(env: Any, home: str, to: str, vector: int | None) -> Any:
+    """Gymnasium's own wrapper for this pair."""
+    import gymnasium as gym
+
+    wrapper: Any = (gym.wrappers.vector if vector else gym.wrappers).ArrayConversion
+    here, there = (arrayferry.Converter(name).framework.load() for name in (home, to))
+    return wrapper(env, env_xp=here, target_xp=there)
+
+
+def trouble_with(rival: str, env_id: str, vector: int | None, to: str, steps: int = 50) -> str:
+    """What goes wrong with a rival here, found out in a process of its own, for it may not survive."""
+    others = {BARE, BY_HAND, THEIRS, OURS} - {rival}
+    code = (
+        f"from arrayferry.cli.rivals import rivals\n"
+        f"[step] = rivals({env_id!r}, {vector!r}, {to!r}, without={others!r}).values()\n"
+        f"for _ in range({steps}): step()\n"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode < 0:
+        return f"the process died of signal {-done.returncode}"
+    lines = done.stderr.strip().splitlines()
+    return "" if done.returncode == 0 else lines[-1] if lines else f"exit code {done.returncode}"
