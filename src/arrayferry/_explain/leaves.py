@@ -33,7 +33,7 @@ class Leaf:
             `left alone` or `refused`.
         why: the reason.
         nbytes: of the original.
-        seconds: that it took, at best.
+        seconds: that it took, at best; of an action of many leaves, each has an equal share.
         seen: in how many steps this was so.
         hint: of a refused leaf, what to do.
     """

@@ -6,6 +6,18 @@ One file for each command, with the same parts in the same order: SUMMARY, EXAMP
 
 from __future__ import annotations
 
-from arrayferry.cli.main import main
+import sys
+from collections.abc import Sequence
 
 __all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command with these arguments, or those of the process, and give its exit code."""
+    try:
+        from arrayferry.cli.commands import run  # here, so that Ctrl-C is clean while it imports, too
+
+        return run(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:
+        print("\narrayferry: stopped", file=sys.stderr)
+        return 130

@@ -11,7 +11,7 @@ from arrayferry.cli import pictures
 from arrayferry.cli.environments import add_environment, count, default_target
 from arrayferry.cli.exits import FINE
 from arrayferry.cli.measure import measure
-from arrayferry.cli.rivals import BARE, BY_HAND, THEIRS, rivals, trouble_with
+from arrayferry.cli.rivals import BARE, BY_HAND, THEIRS, rivals, trouble_by_hand, trouble_with_theirs
 from arrayferry.cli.screen import Screen, escaped, table
 
 SUMMARY = "what a wrapper adds to a step: ours, Gymnasium's, and one written by hand"
@@ -50,8 +50,8 @@ def compare(env_id: str, vector: int | None, to: str, laps: int, screen: Screen)
     title = f"{env_id}{f' x {vector}' if vector else ''} to {to}"
     with screen.progress(f"{title}: who can do it?", total=4 * laps + 1) as tell:
         rivals(env_id, vector, to, without=[BY_HAND, THEIRS])  # what is wrong with the arguments is said here
-        fails = {name: trouble_with(name, env_id, vector, to) for name in (BY_HAND, THEIRS)}
-        fails = {name: trouble for name, trouble in fails.items() if trouble}
+        rows = {BY_HAND: trouble_by_hand, THEIRS: trouble_with_theirs}
+        fails = {name: text for name, trouble in rows.items() if (text := trouble(env_id, vector, to))}
         tell(advance=1, description=f"{title}: taking turns")
         best = measure(rivals(env_id, vector, to, fails), laps, after_lap=lambda: tell(advance=1))
     times = {name: seconds * 1e6 for name, seconds in best.items()}

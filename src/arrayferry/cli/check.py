@@ -16,7 +16,7 @@ from arrayferry.cli.screen import Screen, escaped, table
 if TYPE_CHECKING:
     from arrayferry.sanitizer import Finding, Report
 
-SUMMARY = "watch an environment for an episode: who writes into whose memory, what is not in its space"
+SUMMARY = "watch an environment for an episode, and report what is wrong with it"
 EXAMPLES = """\
 arrayferry check CartPole-v1
 arrayferry check MountainCarContinuous-v0 --to torch --steps 1000

@@ -16,7 +16,7 @@ from arrayferry.cli.environments import count, default_target, make
 from arrayferry.cli.exits import FINE, FOUND, UsageError
 from arrayferry.cli.screen import Screen, escaped
 
-SUMMARY = "environments and agents of different frameworks, explained, proved, measured and trained"
+SUMMARY = "environments meet agents of other frameworks, before your eyes"
 EXAMPLES = """\
 arrayferry demo
 arrayferry demo --out pictures --seconds 30"""

@@ -10,9 +10,9 @@ from arrayferry.errors import (
     UnknownFrameworkError,
 )
 
-__all__ = ["EXIT_CODES", "FINE", "FOUND", "STOPPED", "USAGE", "UsageError", "code_of", "one_line"]
+__all__ = ["EXIT_CODES", "FINE", "FOUND", "USAGE", "UsageError", "code_of", "one_line"]
 
-FINE, FOUND, USAGE, STOPPED = 0, 1, 2, 130
+FINE, FOUND, USAGE = 0, 1, 2  # and 130, for Ctrl-C
 
 EXIT_CODES = """\
 exit codes:

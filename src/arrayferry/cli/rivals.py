@@ -16,7 +16,7 @@ import numpy as np
 import arrayferry
 from arrayferry.cli.environments import make
 
-__all__ = ["BARE", "BY_HAND", "OURS", "THEIRS", "rivals", "trouble_with"]
+__all__ = ["BARE", "BY_HAND", "OURS", "THEIRS", "rivals", "trouble_by_hand", "trouble_with_theirs"]
 
 BARE, BY_HAND, THEIRS, OURS = "bare", "by hand", "Gymnasium's wrapper", "arrayferry"
 _ACTIONS, _SEED = 64, 0
@@ -129,12 +129,22 @@ def _their_wrapper(env: Any, home: str, to: str, vector: int | None) -> Any:
     return wrapper(env, env_xp=here, target_xp=there)
 
 
-def trouble_with(rival: str, env_id: str, vector: int | None, to: str, steps: int = 50) -> str:
-    """What goes wrong with a rival here, found out in a process of its own, for it may not survive."""
-    others = {BARE, BY_HAND, THEIRS, OURS} - {rival}
+def trouble_by_hand(env_id: str, vector: int | None, to: str, steps: int = 10) -> str:
+    """What an expert's own lines cannot do here; empty if they can do all."""
+    try:
+        [step] = rivals(env_id, vector, to, without=[BARE, THEIRS, OURS]).values()
+        for _ in range(steps):
+            step()
+    except Exception as error:  # whatever a framework raises
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def trouble_with_theirs(env_id: str, vector: int | None, to: str, steps: int = 50) -> str:
+    """The same of Gymnasium's wrapper, in a process of its own, for it may not survive."""
     code = (
-        f"from arrayferry.cli.rivals import rivals\n"
-        f"[step] = rivals({env_id!r}, {vector!r}, {to!r}, without={others!r}).values()\n"
+        f"from arrayferry.cli.rivals import *\n"
+        f"[step] = rivals({env_id!r}, {vector!r}, {to!r}, without=[BARE, BY_HAND, OURS]).values()\n"
         f"for _ in range({steps}): step()\n"
     )
     command = [sys.executable, "-W", "ignore", "-c", code]

@@ -45,6 +45,8 @@ def train(goal: float, limit: float, seed: int = 0) -> Iterator[Progress]:
     """Learn until the mean return passes the goal, or the seconds are over; tell after each rollout."""
     import torch
 
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the networks are too small for more
     torch.manual_seed(seed)
     envs: Any = arrayferry.wrap(gym.make_vec("CartPole-v1", num_envs=ENVS), "torch")
     policy, value = _network(4, 2), _network(4, 1)
@@ -73,6 +75,7 @@ def train(goal: float, limit: float, seed: int = 0) -> Iterator[Progress]:
             yield progress
     finally:
         envs.close()
+        torch.set_num_threads(threads)
 
 
 def _network(inputs: int, outputs: int) -> Any:

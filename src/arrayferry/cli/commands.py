@@ -7,16 +7,15 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import NoReturn, Protocol
 
 import arrayferry
 from arrayferry.cli import bench, check, demo, doctor, explain
-from arrayferry.cli.exits import EXIT_CODES, STOPPED, USAGE, code_of, one_line
+from arrayferry.cli.exits import EXIT_CODES, USAGE, code_of, one_line
 from arrayferry.cli.screen import Screen
 
-__all__ = ["main"]
+__all__ = ["COMMANDS", "parsed", "run"]
 
 
 class Command(Protocol):
@@ -57,11 +56,10 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE, f"arrayferry: {message}; see {self.prog} --help\n")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments, or those of the process, and give its exit code."""
-    words = list(sys.argv[1:] if argv is None else argv)
+def run(words: list[str]) -> int:
+    """Run the command with these arguments, and give its exit code."""
     try:
-        arguments = _parsed(words)
+        arguments = parsed(words)
     except SystemExit as end:  # argparse has said it, be it the help or what is wrong
         return int(end.code or 0)
     try:
@@ -70,9 +68,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.filterwarnings("ignore", category=arrayferry.KeptWarning)
         command: Command = arguments.command
         return command.run(arguments, Screen(as_json=arguments.json))
-    except KeyboardInterrupt:
-        print("\narrayferry: stopped", file=sys.stderr)
-        return STOPPED
     except BrokenPipeError:  # whoever read this has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -83,7 +78,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code_of(error)
 
 
-def _parsed(words: list[str]) -> argparse.Namespace:
+def parsed(words: list[str]) -> argparse.Namespace:
+    """The arguments, understood; or one line that says what is wrong, and SystemExit."""
     parser = _parser()
     name = next((word for word in words if not word.startswith("-")), None)
     if name is not None and name not in COMMANDS:
