@@ -139,14 +139,15 @@ def terminal():
     return Terminal
 
 
-def piped(*words: str, folder: Path = HERE) -> subprocess.CompletedProcess[str]:
-    """The command with its output in a pipe."""
-    return subprocess.run(
-        [sys.executable, "-m", "arrayferry", *words],
-        env=ENVIRONMENT,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+@pytest.fixture
+def piped():
+    """The command with its output in pipes."""
+
+    def run(*words: str) -> Done:
+        command = [sys.executable, "-m", "arrayferry", *words]
+        done = subprocess.run(
+            command, env=ENVIRONMENT, cwd=HERE, capture_output=True, text=True, timeout=120, check=False
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return run

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 
-from tests.cli.conftest import piped
-
 COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 
 
@@ -19,19 +17,19 @@ def test_a_table_in_a_terminal(terminal):
     assert COLOUR.search(shown.raw)
 
 
-def test_no_colour_and_no_progress_in_a_pipe():
+def test_no_colour_and_no_progress_in_a_pipe(piped):
     done = piped("doctor", "numpy")
-    assert done.returncode == 0
-    assert done.stderr == ""
-    assert "\x1b" not in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= 80
-    assert "→numpy" in done.stdout
+    assert done.code == 0
+    assert done.err == ""
+    assert "\x1b" not in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "→numpy" in done.out
 
 
-def test_json_in_a_pipe_is_json_alone():
+def test_json_in_a_pipe_is_json_alone(piped):
     done = piped("explain", "some_envs:Habits-v0", "--to", "numpy", "--json")
-    assert json.loads(done.stdout)["title"] == "Habits-v0 to numpy"
-    assert done.stderr == ""
+    assert json.loads(done.out)["title"] == "Habits-v0 to numpy"
+    assert done.err == ""
 
 
 def test_ctrl_c_is_clean(terminal):
