@@ -56,7 +56,7 @@ class Inspector:
             self._writes.entering(leaves)
             self._values.look_for_nan(leaves)
             del leaves
-        self._notes.tell(stacklevel=4)
+        self._notes.tell()
 
     def returned(self, box: list[Any], names: Sequence[str], space: Callable[[], spaces.Space[Any]]) -> None:
         """After the environment was called; the box alone has what it returned."""
@@ -66,7 +66,7 @@ class Inspector:
             if box:
                 self._values.look_at(leaves, box[0], space())
             del leaves
-        self._notes.tell(stacklevel=4)
+        self._notes.tell()
 
     def failed(self) -> None:
         """After the environment raised: whatever it wrote until then, nobody is to blame."""

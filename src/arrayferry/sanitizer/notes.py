@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections import Counter
 from dataclasses import replace
@@ -47,14 +48,25 @@ class Notes:
             if severity != "info":
                 self._untold.append(finding)
 
-    def tell(self, stacklevel: int) -> None:
+    def tell(self) -> None:
         """Warn of what is new, or raise it."""
         untold, self._untold = self._untold, []
         for finding in untold:
             if self._on_finding == "raise":
                 raise finding.as_error()
-            warnings.warn(str(finding), SanitizerWarning, stacklevel=stacklevel + 1)
+            warnings.warn(str(finding), SanitizerWarning, stacklevel=_levels_to_the_agent())
 
     def findings(self) -> tuple[Finding, ...]:
         """All of them, in the order in which they were found."""
         return tuple(replace(finding, times=self._times[key]) for key, finding in self._found.items())
+
+
+def _levels_to_the_agent() -> int:
+    """How many calls ago it was neither us nor Gymnasium, as `warnings.warn` counts them in the caller."""
+    frame, levels = sys._getframe(1), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in (
+        "arrayferry",
+        "gymnasium",
+    ):
+        frame, levels = frame.f_back, levels + 1
+    return levels
