@@ -204,12 +204,12 @@ def test_gymnasium_s_checker_is_not_the_environment() -> None:
     assert found(env) == {}
     env = arrayferry.wrap(gym.make("MountainCarContinuous-v0"), "numpy", copy=False, sanitize=True)
     obs, _ = env.reset(seed=1)
-    with pytest.warns(
-        SanitizerWarning, match="the agent wrote into obs of step 2, which the environment still holds"
-    ):
-        for _ in range(5):
-            obs *= 2
-            obs, *_ = env.step(np.zeros(1, np.float32))
+    for _ in range(2):
+        obs *= 2
+        obs, *_ = env.step(np.zeros(1, np.float32))
+    obs *= 2
+    with pytest.warns(SanitizerWarning, match="agent wrote into obs of step 2, which the environment still"):
+        env.step(np.zeros(1, np.float32))
 
 
 @pytest.mark.usefixtures("quiet")
@@ -307,8 +307,8 @@ def test_a_leaf_changes_its_dtype_shape_or_framework() -> None:
     for obs, kind, message in (
         (np.zeros(3), "dtype-changed", "its dtype was float32, and is float64"),
         (np.zeros(4, np.float32), "shape-changed", "its shape was (3,), and is (4,)"),
-        (torch.zeros(3), "framework-changed", "it was float32 of numpy, and is float32 of torch"),
-        (1.5, "framework-changed", "it was float32 of numpy, and is float of python"),
+        (torch.zeros(3), "framework-changed", "its framework was numpy (float32), and is torch (float32)"),
+        (1.5, "framework-changed", "its framework was numpy (float32), and is python (float)"),
     ):
         space = spaces.Dict(x=BOX)
         env: Any = Scripted(

@@ -13,14 +13,14 @@ import numpy as np
 
 from arrayferry._core import ownership
 from arrayferry._core.containers import OBJECT_ARRAY, container_handler
-from arrayferry._core.framework import Array, Framework, TypeTable, dtype_name, owner_of
+from arrayferry._core.framework import Array, Framework, TypeTable, owner_of
 from arrayferry._core.tree import KEEP, Handler, walk
 from arrayferry.errors import FerryError, SharingError
 
-__all__ = ["Form", "Leaf", "Reader"]
+__all__ = ["Form", "Leaf", "Reader", "first_where"]
 
 # The framework ("python" for what is no array), the dtype or type, and the shape.
-Form = tuple[str, str, tuple[int, ...]]
+Form = tuple[str, Any, tuple[int, ...]]
 
 # How arrays of these kinds look in memory is all there is to them.
 _PLAIN = "biufcmMSUV"
@@ -56,8 +56,14 @@ class Leaf:
         """What should stay the same from step to step."""
         if self.owner is None:
             kind = "numpy" if isinstance(self.value, np.generic) else "python"
-            return kind, type(self.value).__name__, ()
-        return self.owner.name, dtype_name(self.value.dtype), tuple(self.value.shape)
+            return kind, type(self.value), ()
+        return self.owner.name, self.value.dtype, tuple(self.value.shape)
+
+
+def first_where(is_so: Any) -> tuple[tuple[int, ...], str]:
+    """The index of the first True, and how to write it."""
+    index = tuple(map(int, np.argwhere(is_so)[0]))
+    return index, str(list(index)) if index else "it"
 
 
 class Reader:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES
+from arrayferry._core.framework import dtype_name
 from arrayferry.sanitizer.findings import Severity
-from arrayferry.sanitizer.leaves import Form, Leaf
-from arrayferry.sanitizer.members import Judge, changeable, first_where, judge
+from arrayferry.sanitizer.leaves import Form, Leaf, first_where
+from arrayferry.sanitizer.members import Judge, changeable, judge
 from arrayferry.sanitizer.notes import Notes
 
 if TYPE_CHECKING:
@@ -102,15 +103,21 @@ class Values:
             self._forms[leaf.path] = new
         if old != new:
             harmless = leaf.name == "info" or (self._single and leaf.name == "reward")
-            for word, was, now in zip(("framework", "dtype", "shape"), old, new):
-                if was != now:
-                    message = f"its {word} was {was}, and is {now}"
-                    if word == "framework":
-                        message = f"it was {old[1]} of {was}, and is {new[1]} of {now}"
-                    severity: Severity = "info" if harmless else "warning"
-                    self._notes.add(f"{word}-changed", severity, leaf.path, message, _HINTS[word])
-                    if word == "framework":
-                        break  # then the dtype has another name in any case
+            severity: Severity = "info" if harmless else "warning"
+            for word, was, now in _differences(old, new):
+                message = f"its {word} was {was}, and is {now}"
+                self._notes.add(f"{word}-changed", severity, leaf.path, message, _HINTS[word])
+
+
+def _differences(old: Form, new: Form) -> Iterator[tuple[str, Any, Any]]:
+    dtypes = dtype_name(old[1]), dtype_name(new[1])
+    if old[0] != new[0]:  # then the dtype has another name in any case
+        yield "framework", f"{old[0]} ({dtypes[0]})", f"{new[0]} ({dtypes[1]})"
+        return
+    if dtypes[0] != dtypes[1]:
+        yield "dtype", *dtypes
+    if old[2] != new[2]:
+        yield "shape", old[2], new[2]
 
 
 def _may_be(view: Any, is_it: Any) -> bool:
