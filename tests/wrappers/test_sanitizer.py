@@ -184,6 +184,64 @@ def test_an_agent_may_write_into_what_nobody_else_holds(give: str, agent: str) -
     assert found(env) == {}
 
 
+@writable
+def test_arrays_that_only_the_result_holds_more_than_once(agent: str) -> None:
+    """The same array in observation and info, and two halves of one new array: nobody else holds them."""
+    pytest.importorskip(agent)
+
+    class Twice(Held):
+        kept = None
+
+        def results(self) -> Any:
+            whole, same = np.zeros(6, np.float32), np.zeros(3, np.float32)
+            obs = {"left": whole[:3], "right": whole[3:], "same": same}
+            return obs, {"same": same, "again": [same, same[:2]]}
+
+        def reset(self, **kwargs: Any) -> Any:
+            return self.results()
+
+        def step(self, action: Any) -> Any:
+            obs, info = self.results()
+            if action:
+                self.kept = [obs["left"], obs["right"], obs["same"], obs["left"].base][action - 1]
+            return obs, 0.0, False, False, info
+
+    left, right = 'obs["left"]', 'obs["right"]'
+    same = {'obs["same"]', 'info["same"]', 'info["again"][0]', 'info["again"][1]'}
+    for keeps, expected in enumerate([set(), {left}, {right}, same, {left, right}]):
+        bare = Twice()
+        bare.observation_space = spaces.Dict(left=BOX, right=BOX, same=BOX)
+        bare.action_space = spaces.Discrete(5)
+        env = arrayferry.wrap(bare, agent, copy=False, sanitize=True)
+        obs, _ = env.reset()
+        for _ in range(3):
+            for key in obs:
+                obs[key] += 1
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SanitizerWarning)
+                obs, *_ = env.step(keeps)
+        assert {path for kind, path in found(env) if kind == "agent-wrote"} <= expected
+        assert {path for kind, path in found(env) if kind == "kept"} == {
+            p for p in expected if p[:3] == "obs"
+        }
+        assert arrayferry.findings(env).ok is (keeps == 0)
+
+
+@writable
+def test_an_environment_of_torch_that_writes(agent: str) -> None:
+    torch = pytest.importorskip("torch")
+
+    class Adds(Held):
+        def step(self, action: Any) -> Any:
+            self.state.add_(1)
+            return self.state[:], 0.0, False, False, {}
+
+    env = arrayferry.wrap(Adds(lambda state: state.view(3), torch), agent, copy=False, sanitize=True)
+    env.reset()
+    with pytest.warns(SanitizerWarning, match="the environment wrote into obs of step 0"):
+        env.step(arrayferry.convert(1, agent))
+
+
 def test_an_agent_may_write_into_private_arrays(target: str) -> None:
     env = arrayferry.wrap(Held(), target, sanitize=True)
     obs, _ = env.reset()
@@ -328,6 +386,18 @@ def test_a_leaf_changes_its_dtype_shape_or_framework() -> None:
         finding = found(env)[kind, 'obs["x"]']
         assert (finding.message, finding.step, finding.times) == (message, 2, 1)
         assert {key for key in found(env) if key[0].endswith("-changed")} == {(kind, 'obs["x"]')}
+
+
+def test_a_python_int_and_an_int64_are_nearly_the_same() -> None:
+    steps = [step_of(number) for number in (1, np.int64(1), np.array(1))]
+    env = arrayferry.wrap(Scripted(*steps, observation_space=spaces.Discrete(3)), "numpy", sanitize=True)
+    env.unwrapped._reset = (1, {})
+    env.reset()
+    for _ in steps:
+        env.step(1)
+    assert {key: (one.severity, one.times) for key, one in found(env).items()} == {
+        ("framework-changed", "obs"): ("info", 1)
+    }
 
 
 def test_leaves_of_an_observation_appear_and_disappear() -> None:
@@ -491,3 +561,20 @@ def test_it_says_what_it_costs() -> None:
 def test_who_is_not_watched_has_no_findings() -> None:
     with pytest.raises(arrayferry.UnsupportedError, match="sanitize=True"):
         arrayferry.findings(arrayferry.wrap(Counter(), "numpy"))
+
+
+def test_where_counts_prove_nothing_nobody_is_accused_for_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Python 3.14 and newer: everything is watched, and the environment may hold it."""
+    monkeypatch.setattr(arrayferry._core.ownership, "COUNTS_PROVE", False)
+    monkeypatch.setattr(arrayferry._core.ownership, "unshared", -1)
+    for copy in (None, False):
+        env = arrayferry.wrap(Held(FRESH["copy"]), "numpy", copy=copy, sanitize=True)
+        obs, _ = env.reset()
+        env.step(1)
+        assert found(env) == {}
+        obs += 1
+        if copy is None:
+            env.step(1)
+        else:
+            with pytest.warns(SanitizerWarning, match="which the environment may still hold"):
+                env.step(1)

@@ -89,6 +89,7 @@ except ValueError as error:
 
 
 def test_findings_of_a_whole_stack() -> None:
+    pytest.importorskip("torch")
     step = (np.full(3, np.nan, np.float32), 0.0, False, False, {})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -153,6 +154,7 @@ def test_vectors(name: str, mode: Any) -> None:
 @pytest.mark.parametrize("name", ["phys2d/CartPole-v1", "tabular/CliffWalking-v0"])
 def test_environments_of_jax(name: str) -> None:
     pytest.importorskip("flax")
+    pytest.importorskip("torch")
     env = gym.make(name, disable_env_checker=True)
     for agent, shareable in (("torch", None), ("jax", True)):
         report = arrayferry.check(env, agent, steps=20)
@@ -245,6 +247,7 @@ def test_the_same_seed_takes_the_same_steps() -> None:
 
 
 def test_options_reach_the_wrapper() -> None:
+    pytest.importorskip("torch")
     report = arrayferry.check(Counter(), "torch", steps=5, copy=True, dtypes={"float32": "float64"})
     assert report.shareable is None
     assert report.steps == 5
@@ -266,3 +269,61 @@ def test_members_of_any_form_are_members(space: Any) -> None:
     space.seed(1)
     env = Counter(show=lambda count: {"x": space.sample()}, observation_space=spaces.Dict(x=space))
     assert list(arrayferry.check(env, steps=50)) == []
+
+
+# --- an oracle: what happens without the sanitizer says what it should find
+
+
+def arrays_of(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (tuple, list)):
+        return [array for one in value for array in arrays_of(one)]
+    return [value] if isinstance(value, np.ndarray) else []
+
+
+def episode(env: Any, *, writes: bool) -> tuple[list[Any], list[Any]]:
+    """Copies of all observations, and the observations themselves, of an agent that may write into them."""
+    env.action_space.seed(1)
+    held = [env.reset(seed=1)[0]]
+    copies = [[array.copy() for array in arrays_of(held[0])]]
+    for _ in range(30):
+        for array in arrays_of(held[-1]) if writes else ():
+            array += 1
+        held.append(env.step(env.action_space.sample())[0])
+        copies.append([array.copy() for array in arrays_of(held[-1])])
+    return copies, [arrays_of(obs) for obs in held]
+
+
+STACKS: dict[str, Any] = {
+    "bare": lambda env: env,
+    "stacked": lambda env: gym.wrappers.FrameStackObservation(env, 3),
+    "reshaped": lambda env: gym.wrappers.ReshapeObservation(env, (1, *env.observation_space.shape)),
+    "flipped": lambda env: gym.wrappers.TransformObservation(env, lambda obs: obs[::-1], None),
+    "delayed": lambda env: gym.wrappers.DelayObservation(env, 2),
+    "with_time": lambda env: gym.wrappers.TimeAwareObservation(env, flatten=False),
+    "vector": lambda env: gym.vector.SyncVectorEnv([lambda: env]),
+    "vector_shared": lambda env: gym.vector.SyncVectorEnv([lambda: env], copy=False),
+}
+
+
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("name", ["MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"])
+@pytest.mark.filterwarnings("ignore::arrayferry.SanitizerWarning")
+def test_what_matters_is_found(name: str, stack: str) -> None:
+    def make(sanitize: bool) -> Any:
+        return arrayferry.wrap(STACKS[stack](gym.make(name)), "numpy", copy=False, sanitize=sanitize)
+
+    def found_in(env: Any) -> set[str]:
+        return {finding.kind for finding in arrayferry.findings(env)}
+
+    reader, writer = make(sanitize=True), make(sanitize=True)
+    quiet, held = episode(make(sanitize=False), writes=False)
+    assert repr(episode(reader, writes=False)[0]) == repr(quiet)
+    overwritten = any(np.any(a != b) for one, other in zip(quiet, held) for a, b in zip(one, other))
+    assert ("environment-wrote" in found_in(reader)) is overwritten
+    assert "agent-wrote" not in found_in(reader)
+    disturbed = repr(episode(make(sanitize=False), writes=True)[0]) != repr(quiet)
+    episode(writer, writes=True)
+    # A vector holds its buffer, and fills it before it reads it: to write there does no harm in this order.
+    assert ("agent-wrote" in found_in(writer)) is (disturbed or stack == "vector_shared")

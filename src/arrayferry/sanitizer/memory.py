@@ -86,7 +86,10 @@ class Loans:
         return iter(list(self._loans.values()))
 
     def add(self, loan: Loan) -> None:
-        """Watch it, in place of an older loan of the same memory."""
+        """Watch it, in place of an older loan of the same memory; one of the same step comes first."""
+        known = self._loans.get(loan.key)
+        if known is not None and known.step == loan.step:
+            return
         self.drop(loan)
         self._loans[loan.key] = loan
         self._held += loan.bytes_then.nbytes

@@ -40,8 +40,10 @@ class Notes:
     def add(self, kind: str, severity: Severity, path: str, message: str, hint: str = "") -> None:
         """Note what was found in the present step."""
         key = kind, path
-        self._times[key] += key in self._found or len(self._found) < _MANY
-        if key not in self._found and len(self._found) < _MANY:
+        if key in self._found:
+            self._times[key] += 1
+        elif len(self._found) < _MANY:
+            self._times[key] = 1
             self._found[key] = finding = Finding(
                 kind=kind, severity=severity, path=path, step=self.step, message=message, hint=hint
             )

@@ -47,7 +47,11 @@ class Values:
         self._changeable: tuple[str, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_space": None, "_judge": None}
+        # Not every dtype can be pickled; its name can.
+        forms = {
+            path: (owner, dtype_name(dtype), shape) for path, (owner, dtype, shape) in self._forms.items()
+        }
+        return {**vars(self), "_space": None, "_judge": None, "_forms": forms}
 
     def look_at(self, leaves: Sequence[Leaf], obs: Any, space: spaces.Space[Any]) -> None:
         """Look at what the environment returned."""
@@ -102,7 +106,7 @@ class Values:
         if len(self._forms) < _MANY or leaf.path in self._forms:
             self._forms[leaf.path] = new
         if old != new:
-            harmless = leaf.name == "info" or (self._single and leaf.name == "reward")
+            harmless = leaf.name == "info" or (self._single and leaf.name == "reward") or _is_int(old, new)
             severity: Severity = "info" if harmless else "warning"
             for word, was, now in _differences(old, new):
                 message = f"its {word} was {was}, and is {now}"
@@ -118,6 +122,12 @@ def _differences(old: Form, new: Form) -> Iterator[tuple[str, Any, Any]]:
         yield "dtype", *dtypes
     if old[2] != new[2]:
         yield "shape", old[2], new[2]
+
+
+def _is_int(old: Form, new: Form) -> bool:
+    """Python's int and NumPy's int64, which become the same in most frameworks."""
+    names = {(form[0], dtype_name(form[1]), form[2]) for form in (old, new)}
+    return names == {("python", "int", ()), ("numpy", "int64", ())}
 
 
 def _may_be(view: Any, is_it: Any) -> bool:
