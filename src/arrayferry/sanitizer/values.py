@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,16 +70,19 @@ class Values:
 
     def look_for_nan(self, leaves: Sequence[Leaf]) -> None:
         """Also in actions. Infinity is looked for in rewards only: in observations, the space judges it."""
-        masks = {leaf.path: leaf.view for leaf in leaves if leaf.name == "info"}
         for leaf in leaves:
-            for kind, is_it in (("nan", np.isnan), ("inf", np.isinf)):
-                if (kind == "nan" or leaf.name == "reward") and _may_be(leaf.view, is_it):
-                    bad = is_it(leaf.view) & _present(leaf, masks)
-                    if bad.any():
-                        severity: Severity = "warning" if leaf.name == "info" else "error"
-                        message = f"{first_where(bad)[1]} is {'NaN' if kind == 'nan' else 'infinite'}"
-                        hint = _SOURCES.get(leaf.name, "look for it in the environment")
-                        self._notes.add(kind, severity, leaf.path, message, hint)
+            if _has_any(np.isnan, leaf.view):
+                self._note_number("nan", np.isnan, leaf, leaves)
+            if leaf.name == "reward" and _has_any(np.isinf, leaf.view):
+                self._note_number("inf", np.isinf, leaf, leaves)
+
+    def _note_number(self, kind: str, is_it: Any, leaf: Leaf, leaves: Sequence[Leaf]) -> None:
+        bad = is_it(leaf.view) & _present(leaf, leaves)
+        if bad.any():
+            severity: Severity = "warning" if leaf.name == "info" else "error"
+            message = f"{first_where(bad)[1]} is {'NaN' if kind == 'nan' else 'infinite'}"
+            hint = _SOURCES.get(leaf.name, "look for it in the environment")
+            self._notes.add(kind, severity, leaf.path, message, hint)
 
     def _compare_forms(self, leaves: Sequence[Leaf]) -> None:
         seen = set()
@@ -130,20 +133,21 @@ def _is_int(old: Form, new: Form) -> bool:
     return names == {("python", "int", ()), ("numpy", "int64", ())}
 
 
-def _may_be(view: Any, is_it: Any) -> bool:
-    """Whether there may be such a number, in one fast pass."""
-    if isinstance(view, np.ndarray):
-        if view.dtype.kind not in "fc" and view.dtype.name not in ML_DTYPES:
-            return False
-        return view.size > 0 and bool(is_it(view.min()) or (is_it is np.isinf and is_it(view.max())))
-    return isinstance(view, (float, complex, np.inexact)) and bool(is_it(view))
+def _has_any(is_it: Any, view: Any) -> bool:
+    """Whether there is such a number, in one fast pass: the least of some numbers is NaN if one is."""
+    if not isinstance(view, np.ndarray):
+        return isinstance(view, (float, complex, np.inexact)) and bool(is_it(view))
+    if view.dtype.kind not in "fc" and view.dtype.name not in ML_DTYPES:
+        return False
+    return view.size > 0 and bool(is_it(view.min()) or (is_it is np.isinf and is_it(view.max())))
 
 
-def _present(leaf: Leaf, masks: Mapping[str, Any]) -> Any:
+def _present(leaf: Leaf, leaves: Sequence[Leaf]) -> Any:
     """Where a vector's info has values at all: `_key` is the mask of `key`."""
-    start = leaf.path.rfind('["')
-    mask = masks.get(f'{leaf.path[:start]}["_{leaf.path[start + 2 :]}') if leaf.name == "info" else None
     shape = np.shape(leaf.view)
+    start = leaf.path.rfind('["')
+    beside = f'{leaf.path[:start]}["_{leaf.path[start + 2 :]}'
+    mask = next((other.view for other in leaves if other.path == beside and other.name == "info"), None)
     if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != shape[: mask.ndim]:
         return np.ones(shape, bool)
     return mask.reshape(mask.shape + (1,) * (len(shape) - mask.ndim))
