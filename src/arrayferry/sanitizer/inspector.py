@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from arrayferry.sanitizer.findings import Report
-from arrayferry.sanitizer.leaves import Leaf, Reader
+from arrayferry.sanitizer.leaves import PASSED, Leaf, Reader
 from arrayferry.sanitizer.memory import Loans
 from arrayferry.sanitizer.notes import Notes
 from arrayferry.sanitizer.values import Values
@@ -52,11 +52,11 @@ class Inspector:
         """Before the environment is called; the box has the action, if there is one."""
         self._notes.step += is_step
         with self._watching():
-            leaves = self._read(box, ("action",))
+            leaves = self._read(box, ("action",), PASSED)
             self._writes.entering(leaves)
             self._values.look_for_nan(leaves)
             del leaves
-        self._notes.tell(stacklevel=4)
+        self._notes.tell()
 
     def returned(self, box: list[Any], names: Sequence[str], space: Callable[[], spaces.Space[Any]]) -> None:
         """After the environment was called; the box alone has what it returned."""
@@ -66,7 +66,7 @@ class Inspector:
             if box:
                 self._values.look_at(leaves, box[0], space())
             del leaves
-        self._notes.tell(stacklevel=4)
+        self._notes.tell()
 
     def failed(self) -> None:
         """After the environment raised: whatever it wrote until then, nobody is to blame."""
@@ -81,8 +81,8 @@ class Inspector:
             watched=self._watched,
         )
 
-    def _read(self, box: list[Any], names: Sequence[str]) -> list[Leaf]:
-        leaves = self._reader.read(box, names)
+    def _read(self, box: list[Any], names: Sequence[str], passed: int = 0) -> list[Leaf]:
+        leaves = self._reader.read(box, names, passed)
         self._watched += sum(leaf.view.nbytes for leaf in leaves if leaf.owner and leaf.view is not None)
         return leaves
 

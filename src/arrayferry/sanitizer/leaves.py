@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,14 +14,14 @@ import numpy as np
 
 from arrayferry._core import ownership
 from arrayferry._core.containers import OBJECT_ARRAY, container_handler
-from arrayferry._core.framework import Array, Framework, TypeTable, dtype_name, owner_of
+from arrayferry._core.framework import Array, Framework, TypeTable, owner_of
 from arrayferry._core.tree import KEEP, Handler, walk
 from arrayferry.errors import FerryError, SharingError
 
-__all__ = ["Form", "Leaf", "Reader"]
+__all__ = ["PASSED", "Form", "Leaf", "Reader", "first_where"]
 
 # The framework ("python" for what is no array), the dtype or type, and the shape.
-Form = tuple[str, str, tuple[int, ...]]
+Form = tuple[str, Any, tuple[int, ...]]
 
 # How arrays of these kinds look in memory is all there is to them.
 _PLAIN = "biufcmMSUV"
@@ -57,7 +58,13 @@ class Leaf:
         if self.owner is None:
             kind = "numpy" if isinstance(self.value, np.generic) else "python"
             return kind, type(self.value).__name__, ()
-        return self.owner.name, dtype_name(self.value.dtype), tuple(self.value.shape)
+        return self.owner.name, self.value.dtype, tuple(self.value.shape)
+
+
+def first_where(is_so: Any) -> tuple[tuple[int, ...], str]:
+    """The index of the first True, and how to write it."""
+    index = tuple(map(int, np.argwhere(is_so)[0]))
+    return index, str(list(index)) if index else "it"
 
 
 class Reader:
@@ -70,18 +77,28 @@ class Reader:
     def __reduce__(self) -> tuple[Any, ...]:
         return Reader, ()
 
-    def read(self, box: list[Any], names: Sequence[str]) -> list[Leaf]:
-        """The leaves of the values in a list; alone, if who holds them shall be known."""
+    def read(self, box: list[Any], names: Sequence[str], passed: int = 0) -> list[Leaf]:
+        """The leaves of the values in a list; alone, if who holds them shall be known.
+
+        Args:
+            box: the values.
+            names: what they are called.
+            passed: how many references to each value are on the stack of the interpreter.
+        """
         found: list[Leaf] = []
+        counts: dict[int, int] = {}
 
         def keep(name: str, path: Callable[[], str], value: Any) -> None:
             owner = None if isinstance(value, np.generic) else owner_of(type(value))
             view, in_place = _view(value, owner)
-            held = _held(view, self._references, owner) if in_place else None
-            found.append(Leaf(name, path(), value, owner, held, view, in_place))
+            found.append(Leaf(name, path(), value, owner, None, view, in_place))
+            if in_place:  # counted when it is met first: the leaf counts, too
+                counts.setdefault(id(value), self._references)
 
         with suppress(FerryError):  # the conversion itself will say it
             walk(box, self._handlers, names, keep)
+        if counts and ownership.COUNTS_PROVE:
+            _tell_who_is_held([leaf for leaf in found if leaf.in_place], counts, passed)
         return found
 
     def _handler_for(self, cls: type) -> Handler:
@@ -102,9 +119,7 @@ def _view(value: Any, owner: Framework | None) -> tuple[Any, bool]:
     if isinstance(value, np.ma.MaskedArray):
         return None, False
     try:
-        view, in_place = owner.to_numpy(value, True), not owner.immutable
-    except SharingError:
-        view, in_place = owner.to_numpy(value, False), False
+        view, in_place = _numpy_view(value, owner)
     except Exception:  # deleted, without values, ...: the conversion itself will say it
         return None, False
     if view is None or view.dtype.hasobject or view.dtype.kind not in _PLAIN:
@@ -112,21 +127,43 @@ def _view(value: Any, owner: Framework | None) -> tuple[Any, bool]:
     return view, in_place
 
 
-def _held(view: Array, references: int, owner: Framework | None) -> bool | None:
-    if not ownership.COUNTS_PROVE or references > _COUNTABLE:
-        return None
-    if references > ownership.unshared:
-        return True
-    if owner is None or owner.name != "numpy" or type(view) is not np.ndarray:
+def _numpy_view(value: Any, owner: Framework) -> tuple[Array | None, bool]:
+    try:
+        return owner.to_numpy(value, True), not owner.immutable
+    except SharingError:
+        return owner.to_numpy(value, False), False
+
+
+def _tell_who_is_held(leaves: list[Leaf], counts: dict[int, int], passed: int) -> None:
+    """Set `held`: whether there are more references than the values themselves account for."""
+    times = Counter(id(leaf.value) for leaf in leaves)
+    arrays = {id(leaf.value): leaf.value for leaf in leaves if type(leaf.value) is np.ndarray}
+    views = Counter(id(array.base) for array in arrays.values() if array.base is not None)
+    others = {key: count - (times[key] - 1) - views[key] for key, count in counts.items()}
+    for leaf in leaves:
+        key = id(leaf.value)
+        if others[key] < _COUNTABLE:
+            on_the_way = passed if leaf.path == leaf.name else 0
+            leaf.held = others[key] - on_the_way > ownership.unshared or _is_seen(leaf.value, others, views)
+
+
+def _is_seen(array: Any, others: dict[int, int], views: Counter[int]) -> bool | None:
+    """The same for the memory of an array that nobody else holds; None if it cannot be known."""
+    if type(array) is not np.ndarray:
         return None  # others have ways to share memory that no count shows
-    if getweakrefcount(view):
+    if getweakrefcount(array):
         return True
-    if view.base is None:
-        return False if view.flags.owndata else None
-    base = [view.base]
+    if array.base is None:
+        return False if array.flags.owndata else None
+    base = [array.base]
     if type(base[0]) is not np.ndarray or base[0].base is not None or not base[0].flags.owndata:
         return None
-    return getweakrefcount(base[0]) > 0 or _references(base) > _only_a_view
+    if getweakrefcount(base[0]):
+        return True
+    key = id(base[0])
+    if key in others:  # it is a leaf itself
+        return others[key] > ownership.unshared
+    return _references(base) - (views[key] - 1) > _only_a_view
 
 
 def _references(box: list[Any]) -> int:
@@ -140,3 +177,13 @@ def _of_base(view: Array) -> int:
 
 # The references to an array which only one view of it holds.
 _only_a_view = _of_base(np.zeros(2)[:])
+
+
+def _passed(value: Any) -> int:
+    box = [value]
+    del value
+    return _references(box)
+
+
+# How many references to an argument its caller keeps while a function runs: none since Python 3.11.
+PASSED = _passed(object()) - _references([object()])

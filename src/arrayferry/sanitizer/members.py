@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache, singledispatch
 from typing import Any
 
@@ -16,8 +17,9 @@ from gymnasium import spaces
 from arrayferry._core.convert import Converter
 from arrayferry._core.framework import describe, owner_of
 from arrayferry._core.tree import Container
+from arrayferry.sanitizer.leaves import first_where
 
-__all__ = ["Judge", "changeable", "first_where", "judge"]
+__all__ = ["Judge", "changeable", "judge"]
 
 # From a value and its path to what is wrong: the path of a leaf, and why.
 Judge = Callable[[Any, str], Iterator[tuple[str, str]]]
@@ -40,7 +42,10 @@ def _asking(space: spaces.Space[Any]) -> Judge:
     def why(value: Any, path: str) -> Iterator[tuple[str, str]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what a space says to some values is not about us
-            if not space.contains(_numpy()(value)):
+            fine = False
+            with suppress(Exception):  # arrays of another framework are strange to some
+                fine = space.contains(value)
+            if not fine and not space.contains(_numpy()(value)):
                 yield path, f"it is not in {space}"
 
     return why
@@ -172,12 +177,6 @@ def changeable(space: spaces.Space[Any], path: str) -> Iterator[str]:
             yield from changeable(inner, f"{path}[{index}]")
     elif not isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete)):
         yield path
-
-
-def first_where(bad: Any) -> tuple[tuple[int, ...], str]:
-    """The index of the first True, and how to write it."""
-    index = tuple(map(int, np.argwhere(bad)[0]))
-    return index, str(list(index)) if index else "it"
 
 
 def _array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:

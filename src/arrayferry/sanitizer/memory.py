@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from arrayferry._core.framework import Array
-from arrayferry.sanitizer.leaves import Leaf
+from arrayferry.sanitizer.leaves import Leaf, first_where
 
 __all__ = ["Loan", "Loans"]
 
@@ -43,17 +43,19 @@ class Loan:
         view = self.leaf.view
         return view.__array_interface__["data"][0], view.shape, view.strides, view.dtype.str
 
+    def changed(self) -> bool:
+        """Whether it looks different now. Bytes count: a NaN is equal to itself, and -0.0 is not 0.0."""
+        one, other = _bytes(self.leaf.view), self.bytes_then
+        if one.size % 8 == 0:  # eight at a time
+            one, other = one.view(np.uint64), other.view(np.uint64)
+        return not (one == other).all()
+
     def change(self) -> str:
-        """What has changed since, in words; nothing if nothing has."""
-        now = _bytes(self.leaf.view)
-        if _equal(now, self.bytes_then):
-            return ""
+        """What has changed, in words."""
         view = self.leaf.view
         then = self.bytes_then.view(view.dtype).reshape(view.shape)
-        # Bytes and not values: a NaN is equal to itself here, and -0.0 is not 0.0.
-        differs = (now != self.bytes_then).reshape(*view.shape, -1).any(axis=-1)
-        index = tuple(map(int, np.argwhere(differs)[0]))
-        where = str(list(index)) if index else "it"
+        differs = (_bytes(view) != self.bytes_then).reshape(*view.shape, -1).any(axis=-1)
+        index, where = first_where(differs)
         many = f"{int(differs.sum())} of {differs.size} elements"
         return f"{many} changed, {where} was {then[index]} and is {view[index]}"
 
@@ -84,7 +86,10 @@ class Loans:
         return iter(list(self._loans.values()))
 
     def add(self, loan: Loan) -> None:
-        """Watch it, in place of an older loan of the same memory."""
+        """Watch it, in place of an older loan of the same memory; one of the same step comes first."""
+        known = self._loans.get(loan.key)
+        if known is not None and known.step == loan.step:
+            return
         self.drop(loan)
         self._loans[loan.key] = loan
         self._held += loan.bytes_then.nbytes
@@ -108,9 +113,3 @@ class Loans:
 def _bytes(view: Array) -> Array:
     """The memory as one row of bytes; a copy of it where it is not in one piece."""
     return np.ascontiguousarray(view).reshape(-1).view(np.uint8)
-
-
-def _equal(one: Array, other: Array) -> bool:
-    if one.size % 8 == 0:  # eight at a time
-        one, other = one.view(np.uint64), other.view(np.uint64)
-    return bool((one == other).all())

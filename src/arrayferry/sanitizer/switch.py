@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Literal
 
-from gymnasium.vector import VectorEnv
+import gymnasium as gym
+from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
 
 from arrayferry.errors import OptionError, UnsupportedError
 from arrayferry.sanitizer.findings import Report
@@ -99,6 +100,6 @@ def _sanitizers(env: Any) -> Iterator[_Watched]:
     while env is not None:
         if isinstance(env, _Watched):
             yield env
-        for one in vars(env).get("envs", ()) if isinstance(env, VectorEnv) else ():
+        for one in getattr(env, "envs", ()) if isinstance(env, SyncVectorEnv) else ():
             yield from _sanitizers(one)
-        env = vars(env).get("env")
+        env = env.env if isinstance(env, (gym.Wrapper, VectorWrapper)) else None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES
+from arrayferry._core.framework import dtype_name
 from arrayferry.sanitizer.findings import Severity
-from arrayferry.sanitizer.leaves import Form, Leaf
-from arrayferry.sanitizer.members import Judge, changeable, first_where, judge
+from arrayferry.sanitizer.leaves import Form, Leaf, first_where
+from arrayferry.sanitizer.members import Judge, changeable, judge
 from arrayferry.sanitizer.notes import Notes
 
 if TYPE_CHECKING:
@@ -46,7 +47,11 @@ class Values:
         self._changeable: tuple[str, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_space": None, "_judge": None}
+        # Not every dtype can be pickled; its name can.
+        forms = {
+            path: (owner, dtype_name(dtype), shape) for path, (owner, dtype, shape) in self._forms.items()
+        }
+        return {**vars(self), "_space": None, "_judge": None, "_forms": forms}
 
     def look_at(self, leaves: Sequence[Leaf], obs: Any, space: spaces.Space[Any]) -> None:
         """Look at what the environment returned."""
@@ -65,16 +70,19 @@ class Values:
 
     def look_for_nan(self, leaves: Sequence[Leaf]) -> None:
         """Also in actions. Infinity is looked for in rewards only: in observations, the space judges it."""
-        masks = {leaf.path: leaf.view for leaf in leaves if leaf.name == "info"}
         for leaf in leaves:
-            for kind, is_it in (("nan", np.isnan), ("inf", np.isinf)):
-                if (kind == "nan" or leaf.name == "reward") and _may_be(leaf.view, is_it):
-                    bad = is_it(leaf.view) & _present(leaf, masks)
-                    if bad.any():
-                        severity: Severity = "warning" if leaf.name == "info" else "error"
-                        message = f"{first_where(bad)[1]} is {'NaN' if kind == 'nan' else 'infinite'}"
-                        hint = _SOURCES.get(leaf.name, "look for it in the environment")
-                        self._notes.add(kind, severity, leaf.path, message, hint)
+            if _has_any(np.isnan, leaf.view):
+                self._note_number("nan", np.isnan, leaf, leaves)
+            if leaf.name == "reward" and _has_any(np.isinf, leaf.view):
+                self._note_number("inf", np.isinf, leaf, leaves)
+
+    def _note_number(self, kind: str, is_it: Any, leaf: Leaf, leaves: Sequence[Leaf]) -> None:
+        bad = is_it(leaf.view) & _present(leaf, leaves)
+        if bad.any():
+            severity: Severity = "warning" if leaf.name == "info" else "error"
+            message = f"{first_where(bad)[1]} is {'NaN' if kind == 'nan' else 'infinite'}"
+            hint = _SOURCES.get(leaf.name, "look for it in the environment")
+            self._notes.add(kind, severity, leaf.path, message, hint)
 
     def _compare_forms(self, leaves: Sequence[Leaf]) -> None:
         seen = set()
@@ -101,32 +109,45 @@ class Values:
         if len(self._forms) < _MANY or leaf.path in self._forms:
             self._forms[leaf.path] = new
         if old != new:
-            harmless = leaf.name == "info" or (self._single and leaf.name == "reward")
-            for word, was, now in zip(("framework", "dtype", "shape"), old, new):
-                if was != now:
-                    message = f"its {word} was {was}, and is {now}"
-                    if word == "framework":
-                        message = f"it was {old[1]} of {was}, and is {new[1]} of {now}"
-                    severity: Severity = "info" if harmless else "warning"
-                    self._notes.add(f"{word}-changed", severity, leaf.path, message, _HINTS[word])
-                    if word == "framework":
-                        break  # then the dtype has another name in any case
+            harmless = leaf.name == "info" or (self._single and leaf.name == "reward") or _is_int(old, new)
+            severity: Severity = "info" if harmless else "warning"
+            for word, was, now in _differences(old, new):
+                message = f"its {word} was {was}, and is {now}"
+                self._notes.add(f"{word}-changed", severity, leaf.path, message, _HINTS[word])
 
 
-def _may_be(view: Any, is_it: Any) -> bool:
-    """Whether there may be such a number, in one fast pass."""
-    if isinstance(view, np.ndarray):
-        if view.dtype.kind not in "fc" and view.dtype.name not in ML_DTYPES:
-            return False
-        return view.size > 0 and bool(is_it(view.min()) or (is_it is np.isinf and is_it(view.max())))
-    return isinstance(view, (float, complex, np.inexact)) and bool(is_it(view))
+def _differences(old: Form, new: Form) -> Iterator[tuple[str, Any, Any]]:
+    dtypes = dtype_name(old[1]), dtype_name(new[1])
+    if old[0] != new[0]:  # then the dtype has another name in any case
+        yield "framework", f"{old[0]} ({dtypes[0]})", f"{new[0]} ({dtypes[1]})"
+        return
+    if dtypes[0] != dtypes[1]:
+        yield "dtype", *dtypes
+    if old[2] != new[2]:
+        yield "shape", old[2], new[2]
 
 
-def _present(leaf: Leaf, masks: Mapping[str, Any]) -> Any:
+def _is_int(old: Form, new: Form) -> bool:
+    """Python's int and NumPy's int64, which become the same in most frameworks."""
+    names = {(form[0], dtype_name(form[1]), form[2]) for form in (old, new)}
+    return names == {("python", "int", ()), ("numpy", "int64", ())}
+
+
+def _has_any(is_it: Any, view: Any) -> bool:
+    """Whether there is such a number, in one fast pass: the least of some numbers is NaN if one is."""
+    if not isinstance(view, np.ndarray):
+        return isinstance(view, (float, complex, np.inexact)) and bool(is_it(view))
+    if view.dtype.kind not in "fc" and view.dtype.name not in ML_DTYPES:
+        return False
+    return view.size > 0 and bool(is_it(view.min()) or (is_it is np.isinf and is_it(view.max())))
+
+
+def _present(leaf: Leaf, leaves: Sequence[Leaf]) -> Any:
     """Where a vector's info has values at all: `_key` is the mask of `key`."""
-    start = leaf.path.rfind('["')
-    mask = masks.get(f'{leaf.path[:start]}["_{leaf.path[start + 2 :]}') if leaf.name == "info" else None
     shape = np.shape(leaf.view)
+    start = leaf.path.rfind('["')
+    beside = f'{leaf.path[:start]}["_{leaf.path[start + 2 :]}'
+    mask = next((other.view for other in leaves if other.path == beside and other.name == "info"), None)
     if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != shape[: mask.ndim]:
         return np.ones(shape, bool)
     return mask.reshape(mask.shape + (1,) * (len(shape) - mask.ndim))

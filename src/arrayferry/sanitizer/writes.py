@@ -41,8 +41,8 @@ class Writes:
         if not self._shared:
             return
         for loan in self._loans:
-            if change := loan.change():
-                self._blame_agent(loan, change)
+            if loan.changed():
+                self._blame_agent(loan)
                 loan.renew()
         # An array that only this call holds was made on the way: the agent does not see it.
         lent = [leaf for leaf in action if leaf.in_place and leaf.held is not False]
@@ -54,8 +54,8 @@ class Writes:
         counts = self._count()
         actions, self._actions = self._actions, []
         for loan in (*self._loans, *actions):
-            if change := loan.change():
-                self._blame_environment(loan, change)
+            if loan.changed():
+                self._blame_environment(loan)
                 self._loans.drop(loan)
         handed_out = {id(leaf.value) for leaf in results}
         for loan, before, after in zip(actions, self._counts, counts):
@@ -91,22 +91,27 @@ class Writes:
             self._notes.add("unwatched", "info", leaf.path, message, "Sanitizer(env, limit=...)")
         return fits
 
-    def _blame_agent(self, loan: Loan, change: str) -> None:
+    def _blame_agent(self, loan: Loan) -> None:
         leaf, held = loan.leaf, loan.leaf.held
         if leaf.name == "action":
-            what = f"the agent wrote into its action of step {loan.step}, which the environment has kept"
-            self._notes.add("agent-wrote", "error", leaf.path, f"{what}: {change}", _OWN)
+            what = f"its action of step {loan.step}, which the environment has kept"
+            self._blame("agent", "error", loan, what, _OWN)
         elif not held or loan.step >= self._trusted:
-            what = f"the agent wrote into {leaf.name} of step {loan.step}"
-            reads = "which the environment still holds" if held else "which the environment may still hold"
-            severity: Severity = "error" if held else "warning"
-            self._notes.add("agent-wrote", severity, leaf.path, f"{what}, {reads}: {change}", _OWN)
+            holds = "still holds" if held else "may still hold"
+            what = f"{leaf.name} of step {loan.step}, which the environment {holds}"
+            self._blame("agent", "error" if held else "warning", loan, what, _OWN)
 
-    def _blame_environment(self, loan: Loan, change: str) -> None:
-        leaf = loan.leaf
-        its = "the agent's action" if leaf.name == "action" else leaf.name
-        what = f"the environment wrote into {its} of step {loan.step}"
-        what += "" if leaf.name == "action" else ", which it had handed out"
-        severity: Severity = "error" if self._shared else "info"
-        hint = _UNPROTECTED if self._shared else _PROTECTED
-        self._notes.add("environment-wrote", severity, leaf.path, f"{what}: {change}", hint)
+    def _blame_environment(self, loan: Loan) -> None:
+        what = f"{loan.leaf.name} of step {loan.step}, which it had handed out"
+        if loan.leaf.name == "action":
+            what = f"the agent's action of step {loan.step}"
+        if self._shared:
+            self._blame("environment", "error", loan, what, _UNPROTECTED)
+        else:
+            self._blame("environment", "info", loan, what, _PROTECTED)
+
+    def _blame(self, who: str, severity: Severity, loan: Loan, what: str, hint: str) -> None:
+        kind, path = f"{who}-wrote", loan.leaf.path
+        # To say what has changed takes long for large arrays, and is said once.
+        change = "" if self._notes.has(kind, path) else loan.change()
+        self._notes.add(kind, severity, path, f"the {who} wrote into {what}: {change}", hint)
