@@ -48,6 +48,7 @@ def bars(file: Path, title: str, times: Mapping[str, float]) -> None:
     names = list(times)[::-1]
     drawn = axes.barh(names, [times[name] for name in names], color=[_colour(name) for name in names])
     axes.bar_label(drawn, fmt="%.1f", padding=3)
+    axes.margins(x=0.12)  # room for the labels
     axes.set(title=title, xlabel="microseconds a step")
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(file)
