@@ -33,9 +33,10 @@ class Crossing:
         """What has to be installed for it; empty if all is there."""
         here = arrayferry.frameworks()
         extras = [name for name in dict.fromkeys((self.home, self.agent)) if name not in here]
-        if extras:
-            return f'pip install "arrayferry[{",".join(extras)}]"'
-        return "pip install flax" if self.home == "jax" and find_spec("flax") is None else ""
+        packages = [f'"arrayferry[{",".join(extras)}]"'] if extras else []
+        if self.home == "jax" and find_spec("flax") is None:  # Gymnasium's JAX environments need it
+            packages.append("flax")
+        return f"pip install {' '.join(packages)}" if packages else ""
 
 
 CROSSINGS = (

@@ -168,6 +168,7 @@ def _pairs_table(pairs: Iterable[Pair], memcpy: float) -> Any:
 
 def _missing_table(missing: Iterable[tuple[str, str, str]]) -> Any:
     made = table("Not installed", "name", "what for", "the command")
+    made.columns[-1].no_wrap = True  # to be copied
     for row in missing:
         made.add_row(*map(escaped, row))
     return made if made.row_count else "[bold]Not installed[/]: nothing is missing"
