@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import weakref
 
 import gymnasium as gym
@@ -58,7 +59,9 @@ def test_what_nobody_holds_is_taken_over(name):
     leaf = only(arrayferry.explain(np.zeros(64, np.float32), name))
     assert leaf.memory in ("taken over", "copied")
     if arrayferry.Converter(name).framework.adopt is not None:
-        assert leaf.verdict == "taken over: nobody else holds it"
+        # Until Python 3.11, whoever calls a function holds its arguments while it runs.
+        held = sys.version_info < (3, 11)
+        assert leaf.verdict == ("copied: you still hold it" if held else "taken over: nobody else holds it")
 
 
 def test_what_somebody_holds_is_copied(name):
@@ -237,8 +240,9 @@ def test_as_text_html_and_data():
 
 def test_rich_is_not_needed(run_python):
     hidden = "import sys; sys.modules['rich'] = None; import arrayferry, numpy as np; "
-    assert "you still hold it" not in run_python(hidden + "print(arrayferry.explain(np.zeros(3), 'numpy'))")
-    assert "taken over" in run_python(hidden + "print(arrayferry.explain(np.zeros(3), 'numpy'))")
+    printed = run_python(hidden + "print(arrayferry.explain(np.zeros(3), 'numpy'))")
+    assert printed.startswith("a value to numpy\nleaf ")
+    assert "float64[3]" in printed
 
 
 def test_nothing_to_convert():
