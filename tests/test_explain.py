@@ -203,6 +203,12 @@ def test_vector_environment(name):
     assert found["obs"].shape == (3, 4)
 
 
+def test_vector_environment_that_does_not_reset_itself():
+    mode = gym.vector.AutoresetMode.DISABLED
+    envs = gym.vector.SyncVectorEnv([lambda: Env(keeps=False)] * 2, autoreset_mode=mode)
+    assert arrayferry.explain(envs, "numpy", steps=5).steps == 5
+
+
 def test_final_observations_are_advised():
     leaf = Leaf(
         'info["final_obs"][0]', (4,), "float32", "float32", ("numpy", "torch"), "copied", "", 16, 1e-6

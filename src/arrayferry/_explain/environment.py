@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from time import perf_counter
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv
 
 from arrayferry._core.convert import Converter
 from arrayferry._core.framework import Framework, owner_of
@@ -78,7 +79,8 @@ def _stepped(env: Any, member: Any, laps: list[float]) -> tuple[list[Any], list[
     obs, reward, terminated, truncated, info = returned(result, "step", STEP)
     del result
     if _is_vector(env):
-        return [obs, reward, terminated, truncated, info], [], False
+        over = env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED and _any(terminated, truncated)
+        return [obs, reward, terminated, truncated, info], [], over
     numbers = {
         "reward": (reward, "float"),
         "terminated": (terminated, "bool"),
@@ -112,14 +114,17 @@ def _action_leaves(action: Any, member: Any, boundary: Boundary, seconds: float)
 
 
 def _as_member(leaf: Leaf, before: Any, after: Any) -> Leaf:
-    memory, why, route = leaf.memory, leaf.why, leaf.route
     if isinstance(after, np.generic):
-        memory, why = "made", "one number, as the space has"
-    elif leaf.memory == "cast":
-        why = f"the space has {leaf.after}"
-    elif overlap(memory_of(before, owner_of(type(before))), memory_of(after, owner_of(type(after)))):
-        memory, why = "shared", "it is a member already"
-    return Leaf(leaf.path, leaf.shape, leaf.before, leaf.after, route, memory, why, leaf.nbytes, leaf.seconds)
+        return replace(leaf, memory="made", why="one number, as the space has")
+    if leaf.memory == "cast":
+        return replace(leaf, why=f"the space has {leaf.after}")
+    if overlap(memory_of(before, owner_of(type(before))), memory_of(after, owner_of(type(after)))):
+        return replace(leaf, memory="shared", why="it is a member already")
+    return leaf
+
+
+def _any(*flags: Any) -> bool:
+    return any(np.any(np.asarray(flag)) for flag in flags)
 
 
 def _is_vector(env: Any) -> bool:

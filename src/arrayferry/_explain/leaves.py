@@ -128,9 +128,10 @@ def leaf_of(
         memory, reason = "left alone", f"a {before} is no array"
     elif owner is None:
         memory, reason = "made", "a number has no memory"
+    elif converter.copy is False:  # else it would have been refused
+        memory, reason = "shared", "copy=False"
     elif overlap(memory_of(value, owner), memory_of(found, owner_of(type(found)))):
-        memory = "shared" if converter.copy is False else "taken over"
-        reason = "copy=False" if converter.copy is False else "nobody else holds it"
+        memory, reason = "taken over", "nobody else holds it"
     elif after != before:
         asked = before in converter.dtypes
         memory, reason = "cast", "dtypes= asks for it" if asked else f"{target.name} has no {before} here"

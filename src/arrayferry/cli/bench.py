@@ -8,7 +8,7 @@ from typing import Any
 
 from arrayferry._explain.render import microseconds
 from arrayferry.cli import pictures
-from arrayferry.cli.environments import add_environment, count, default_target
+from arrayferry.cli.environments import add_environment, add_target, count, default_target
 from arrayferry.cli.exits import FINE
 from arrayferry.cli.measure import measure
 from arrayferry.cli.rivals import BARE, BY_HAND, THEIRS, rivals, trouble_by_hand, trouble_with_theirs
@@ -26,7 +26,7 @@ _BAR = 24  # characters
 def add_arguments(parser: ArgumentParser) -> None:
     """The environment, the framework, how long, and the picture."""
     add_environment(parser, default="CartPole-v1")
-    parser.add_argument("--to", metavar="FRAMEWORK", help="the agent's framework (default: torch, if there)")
+    add_target(parser, device=False)
     parser.add_argument("--laps", metavar="N", type=count, default=30, help="turns of each (default: 30)")
     parser.add_argument("--plot", metavar="FILE", type=Path, help="save a picture, as FILE.png, .svg or .pdf")
 

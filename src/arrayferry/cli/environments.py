@@ -30,10 +30,11 @@ def add_environment(parser: ArgumentParser, default: str | None = None) -> None:
     parser.add_argument("--vector", metavar="N", type=count, help="a vector environment of N")
 
 
-def add_target(parser: ArgumentParser) -> None:
-    """The arguments that say which framework."""
+def add_target(parser: ArgumentParser, *, device: bool = True) -> None:
+    """The arguments that say which framework, and where its arrays go."""
     parser.add_argument("--to", metavar="FRAMEWORK", help="the agent's framework (default: torch, if there)")
-    parser.add_argument("--device", help="where the agent's arrays go")
+    if device:
+        parser.add_argument("--device", help="where the agent's arrays go")
 
 
 def count(text: str) -> int:
