@@ -35,6 +35,26 @@ def test_rivals_take_turns_and_the_fastest_lap_counts(monkeypatch):
     assert len(laps) == 8
 
 
+def test_steps_that_come_again_are_compared_with_themselves():
+    noise = iter([[9.0] * 8, [9.0] * 8, [1.0, 5.0] * 4, [4.0] * 8, [7.0, 2.0] * 4, [6.0, 3.0] * 4])
+    asked = []
+
+    def trip(steps):
+        asked.append(steps)
+        return next(noise)
+
+    laps = []
+    best = measure.replay({"a": trip, "b": trip}, 2, seconds=1.0, after_lap=lambda: laps.append(1))
+    assert best == {"a": 1.5, "b": 3.5}
+    assert (asked, len(laps)) == ([8] * 6, 4)
+
+
+def test_trips_are_longer_where_steps_are_short():
+    asked = []
+    measure.replay({"a": lambda steps: asked.append(steps) or [0.001] * steps}, 2, seconds=0.1)
+    assert asked == [8, 100, 100]
+
+
 def test_garbage_is_collected_again_after_a_lap():
     import gc
 
@@ -85,10 +105,10 @@ def test_numpy_is_taken_over_and_shared():
 
 def test_rivals_step(monkeypatch):
     monkeypatch.syspath_prepend(HERE)
-    steps = rivals("some_envs:Habits-v0", None, "numpy", without=["Gymnasium's wrapper"])
-    assert list(steps) == [BARE, BY_HAND, OURS]
-    for step in steps.values():
-        step()
+    trips = rivals("some_envs:Habits-v0", None, "numpy", without=["Gymnasium's wrapper"])
+    assert list(trips) == [BARE, BY_HAND, OURS]
+    for trip in trips.values():
+        assert len(trip(100)) == 100
 
 
 @pytest.mark.skipif("torch" not in arrayferry.frameworks(), reason="torch is not installed")

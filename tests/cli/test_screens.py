@@ -134,7 +134,7 @@ def test_bench_screen(ferry, monkeypatch, snapshot):
     monkeypatch.setattr(bench, "trouble_by_hand", lambda *_: "")
     monkeypatch.setattr(bench, "trouble_with_theirs", lambda *_: "the process died of signal 6")
     monkeypatch.setattr(bench, "rivals", lambda *_, **__: dict.fromkeys(times))
-    monkeypatch.setattr(bench, "measure", lambda *_, **__: times)
+    monkeypatch.setattr(bench, "replay", lambda *_, **__: times)
     done = ferry("bench", "some_envs:Habits-v0", "--to", "numpy", "--vector", "4")
     assert done.code == 0
     snapshot("bench", done.out)

@@ -10,7 +10,7 @@ from arrayferry._explain.render import microseconds
 from arrayferry.cli import pictures
 from arrayferry.cli.environments import add_environment, add_target, count, default_target
 from arrayferry.cli.exits import FINE
-from arrayferry.cli.measure import measure
+from arrayferry.cli.measure import replay
 from arrayferry.cli.rivals import BARE, BY_HAND, THEIRS, rivals, trouble_by_hand, trouble_with_theirs
 from arrayferry.cli.screen import Screen, escaped, table
 
@@ -53,7 +53,7 @@ def compare(env_id: str, vector: int | None, to: str, laps: int, screen: Screen)
         rows = {BY_HAND: trouble_by_hand, THEIRS: trouble_with_theirs}
         fails = {name: text for name, trouble in rows.items() if (text := trouble(env_id, vector, to))}
         tell(advance=1, description=f"{title}: taking turns")
-        best = measure(rivals(env_id, vector, to, fails), laps, after_lap=lambda: tell(advance=1))
+        best = replay(rivals(env_id, vector, to, fails), laps, after_lap=lambda: tell(advance=1))
     times = {name: seconds * 1e6 for name, seconds in best.items()}
     return {"title": title, "microseconds": times, "fails": fails}
 

@@ -8,24 +8,24 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from itertools import cycle
+from itertools import cycle, islice
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 import arrayferry
 from arrayferry.cli.environments import make
+from arrayferry.cli.measure import Trip
 
 __all__ = ["BARE", "BY_HAND", "OURS", "THEIRS", "rivals", "trouble_by_hand", "trouble_with_theirs"]
 
 BARE, BY_HAND, THEIRS, OURS = "bare", "by hand", "Gymnasium's wrapper", "arrayferry"
 _ACTIONS, _SEED = 64, 0
 
-Step = Callable[[], Any]
 
-
-def rivals(env_id: str, vector: int | None, to: str, without: Iterable[str] = ()) -> dict[str, Step]:
-    """A step of each: the environment alone, an expert's own lines, Gymnasium's wrapper, ours."""
+def rivals(env_id: str, vector: int | None, to: str, without: Iterable[str] = ()) -> dict[str, Trip]:
+    """Trips of each: the environment alone, an expert's own lines, Gymnasium's wrapper, ours."""
     ours: Any = arrayferry.wrap(make(env_id, vector), to)
     ours.reset(seed=_SEED)
     home = ours._boundary._incoming.framework.name  # the wrapper has learned it by now
@@ -40,23 +40,27 @@ def rivals(env_id: str, vector: int | None, to: str, without: Iterable[str] = ()
         OURS: (lambda: ours, given),
     }
     return {
-        name: _stepper(make_it(), actions, vector)
+        name: _trip(make_it(), actions, vector)
         for name, (make_it, actions) in envs.items()
         if name not in without
     }
 
 
-def _stepper(env: Any, actions: list[Any], vector: int | None) -> Step:
-    """A step with the next action; a single environment starts again when its episode is over."""
-    env.reset(seed=_SEED)
-    following = cycle(actions).__next__
+def _trip(env: Any, actions: list[Any], vector: int | None) -> Trip:
+    """From the same start with the same actions; a single environment goes on after an episode's end."""
 
-    def step() -> None:
-        result = env.step(following())
-        if not vector and (result[2] or result[3]):
-            env.reset()
+    def trip(steps: int) -> list[float]:
+        env.reset(seed=_SEED)
+        times = []
+        for action in islice(cycle(actions), steps):
+            start = perf_counter()
+            result = env.step(action)
+            times.append(perf_counter() - start)
+            if not vector and (result[2] or result[3]):
+                env.reset()
+        return times
 
-    return step
+    return trip
 
 
 class _ByHand:
@@ -117,7 +121,7 @@ def _maker(to: str) -> Callable[[Any], Any]:
 def _as_tensor(value: Any) -> Any:
     import torch
 
-    return torch.as_tensor(np.asarray(value))
+    return torch.from_numpy(np.array(value))  # a number, or an array that may not be written to
 
 
 def _their_wrapper(env: Any, home: str, to: str, vector: int | None) -> Any:
@@ -132,9 +136,8 @@ def _their_wrapper(env: Any, home: str, to: str, vector: int | None) -> Any:
 def trouble_by_hand(env_id: str, vector: int | None, to: str, steps: int = 10) -> str:
     """What an expert's own lines cannot do here; empty if they can do all."""
     try:
-        [step] = rivals(env_id, vector, to, without=[BARE, THEIRS, OURS]).values()
-        for _ in range(steps):
-            step()
+        [trip] = rivals(env_id, vector, to, without=[BARE, THEIRS, OURS]).values()
+        trip(steps)
     except Exception as error:  # whatever a framework raises
         return f"{type(error).__name__}: {error}"
     return ""
@@ -144,8 +147,8 @@ def trouble_with_theirs(env_id: str, vector: int | None, to: str, steps: int = 5
     """The same of Gymnasium's wrapper, in a process of its own, for it may not survive."""
     code = (
         f"from arrayferry.cli.rivals import *\n"
-        f"[step] = rivals({env_id!r}, {vector!r}, {to!r}, without=[BARE, BY_HAND, OURS]).values()\n"
-        f"for _ in range({steps}): step()\n"
+        f"[trip] = rivals({env_id!r}, {vector!r}, {to!r}, without=[BARE, BY_HAND, OURS]).values()\n"
+        f"trip({steps})\n"
     )
     command = [sys.executable, "-W", "ignore", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
