@@ -88,6 +88,12 @@ except ValueError as error:
         Sanitizer(Counter(), on_finding="shout")  # type: ignore[arg-type]
 
 
+def test_who_is_watched_already_is_not_watched_twice() -> None:
+    watched = Sanitizer(Counter())
+    assert arrayferry.wrap(watched, "numpy", sanitize=True).env is watched
+    assert arrayferry.wrap(watched, "numpy", copy=False, sanitize=True).env is not watched  # by other rules
+
+
 def test_findings_of_a_whole_stack() -> None:
     pytest.importorskip("torch")
     step = (np.full(3, np.nan, np.float32), 0.0, False, False, {})

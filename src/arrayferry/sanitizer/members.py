@@ -45,18 +45,16 @@ def _asking(space: spaces.Space[Any]) -> Judge:
             fine = False
             with suppress(Exception):  # arrays of another framework are strange to some
                 fine = space.contains(value)
-            if not fine and not space.contains(_numpy()(value)):
-                yield path, f"it is not in {space}"
+            fine = fine or space.contains(_numpy()(value))
+        if not fine:
+            yield path, f"it is not in {space}"
 
     return why
 
 
 @singledispatch
 def _judge(space: spaces.Space[Any]) -> Judge:
-    raise NotImplementedError(space)
-
-
-# Text, Graph, OneOf and spaces that nobody here has heard of are asked: only they know.
+    return _asking(space)  # Text, Graph, OneOf, and spaces that nobody here has heard of
 
 
 @_judge.register(spaces.Box)

@@ -70,17 +70,16 @@ class Loans:
     Attributes:
         steps: how many steps a loan is watched for.
         limit: how many bytes may be remembered.
-        watched: how many bytes have been remembered so far, all in all.
     """
 
-    def __init__(self, steps: int, limit: int, watched: int = 0) -> None:
-        self.steps, self.limit, self.watched = steps, limit, watched
+    def __init__(self, steps: int, limit: int) -> None:
+        self.steps, self.limit = steps, limit
         self._loans: dict[tuple[Any, ...], Loan] = {}
         self._held = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The arrays would be copied, and be nobody's.
-        return Loans, (self.steps, self.limit, self.watched)
+        return Loans, (self.steps, self.limit)
 
     def __iter__(self) -> Iterator[Loan]:
         return iter(list(self._loans.values()))
@@ -93,7 +92,6 @@ class Loans:
         self.drop(loan)
         self._loans[loan.key] = loan
         self._held += loan.bytes_then.nbytes
-        self.watched += loan.bytes_then.nbytes
         for old in self:
             if loan.step - old.step < self.steps and self._held <= self.limit:
                 break

@@ -71,8 +71,8 @@ def sanitize(mode: Mode = True) -> AbstractContextManager[None]:
 def watched(env: Any, mode: Mode | None, *, shared: bool) -> Any:
     """The environment, watched if it shall be; None asks the switch."""
     mode = _Switch.mode if mode is None else _valid(mode)
-    if mode is False or isinstance(env, _Watched):
-        return env
+    if mode is False or (isinstance(env, _Watched) and env.shared is shared):
+        return env  # another one would see the same twice
     kind: Any = VectorSanitizer if isinstance(env, VectorEnv) else Sanitizer
     return kind(env, shared=shared, on_finding="raise" if mode == "raise" else "warn")
 

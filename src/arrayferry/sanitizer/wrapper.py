@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -18,13 +18,12 @@ __all__ = ["Sanitizer", "VectorSanitizer"]
 _RESET = ("obs", "info")
 _STEP = ("obs", "reward", "terminated", "truncated", "info")
 
-_T = TypeVar("_T")
-
 
 class _Watched:
     """What is the same for single and vector environments."""
 
     env: Any
+    shared: bool
     _inspector: Inspector
 
     def _watch(self, env: Any, shared: bool, on_finding: str, steps: int, limit: int) -> None:
@@ -37,6 +36,7 @@ class _Watched:
             steps=steps,
             limit=limit,
         )
+        self.shared = shared
         self._inspector = Inspector(
             shared=shared,
             on_finding=on_finding,  # type: ignore[arg-type]
@@ -59,10 +59,10 @@ class _Watched:
         """The environment's; it may write where it should not, too."""
         return self._through([], self.env.render)
 
-    def _through(self, box: list[Any], call: Callable[[], _T], names: tuple[str, ...] = ()) -> Any:
+    def _through(self, box: list[Any], call: Callable[[], Any], names: tuple[str, ...] = ()) -> Any:
         self._inspector.entering(box, is_step=bool(box))
         try:
-            result: Any = call()
+            result = call()
         except BaseException:
             self._inspector.failed()
             raise

@@ -16,7 +16,7 @@ from arrayferry.sanitizer.notes import Notes
 
 __all__ = ["Writes"]
 
-_PROTECTED = "nothing, as long as copy is not False: the agent has copies"
+_PROTECTED = "the agent has copies, so there is nothing to do unless you want copy=False"
 _UNPROTECTED = "return a copy from the environment, or leave copy at None"
 _OWN = "copy it before writing to it, or leave copy at None"
 
