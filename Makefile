@@ -3,7 +3,7 @@ SHELL := bash
 
 PYTHON  ?= python3
 VENV    ?= .venv
-EXTRAS  ?= all,test,test-envs# fewer: make test EXTRAS=jax,test VENV=.venv-jax
+EXTRAS  ?= all,cli,test,test-envs# fewer: make test EXTRAS=jax,test VENV=.venv-jax
 WORKERS ?= 2
 ARGS    ?=# more for the command: make test ARGS="-k torch -x"
 
@@ -23,8 +23,8 @@ PYTEST := python -m pytest -q
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(READY) ## see what it does, in a minute
-	@$(BIN)/python examples/demo.py $(ARGS)
+demo: $(READY) ## see what it does, in a minute or two
+	@$(BIN)/arrayferry demo $(ARGS)
 
 test: $(READY) ## the tests
 	@$(BIN)/$(PYTEST) -n $(WORKERS) $(ARGS)

@@ -40,7 +40,10 @@ from arrayferry.pairs import (
 )
 
 if TYPE_CHECKING:
-    from arrayferry import spaces, testing, wrappers
+    from arrayferry import sanitizer, spaces, testing, wrappers
+    from arrayferry._explain import Explanation, explain
+    from arrayferry.sanitizer import Finding, Report, SanitizerError, SanitizerWarning, findings, sanitize
+    from arrayferry.sanitizer.check import check
     from arrayferry.wrappers import wrap
 
 __version__ = "0.1.0"
@@ -50,6 +53,8 @@ __all__ = [
     "wrap",
     "convert",
     "Converter",
+    "explain",
+    "Explanation",
     # the pairs that users know by name
     "array_conversion",
     "jax_to_numpy",
@@ -58,6 +63,14 @@ __all__ = [
     "numpy_to_torch",
     "torch_to_jax",
     "torch_to_numpy",
+    # what goes wrong between an environment and its agent
+    "check",
+    "sanitize",
+    "findings",
+    "Finding",
+    "Report",
+    "SanitizerError",
+    "SanitizerWarning",
     # what there is, and how to add to it
     "Framework",
     "FrameworkInfo",
@@ -78,6 +91,7 @@ __all__ = [
     "UnknownFrameworkError",
     "UnsupportedError",
     # the rooms
+    "sanitizer",
     "spaces",
     "testing",
     "wrappers",
@@ -88,7 +102,13 @@ def __getattr__(name: str) -> Any:
     # These need Gymnasium, which takes longer to import than all the rest: so only when they are used.
     if name == "wrap":
         return import_module("arrayferry.wrappers").wrap
-    if name in ("spaces", "testing", "wrappers"):
+    if name in ("explain", "Explanation"):
+        return getattr(import_module("arrayferry._explain"), name)
+    if name == "check":
+        return import_module("arrayferry.sanitizer.check").check
+    if name in ("Finding", "Report", "SanitizerError", "SanitizerWarning", "findings", "sanitize"):
+        return getattr(import_module("arrayferry.sanitizer"), name)
+    if name in ("sanitizer", "spaces", "testing", "wrappers"):
         return import_module(f"arrayferry.{name}")
     raise AttributeError(f"module 'arrayferry' has no attribute {name!r}")
 

@@ -1,0 +1,53 @@
+"""What a user can do about what was found: a rule for each, and silence when none applies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from arrayferry._core import ownership
+from arrayferry._core.convert import Converter
+from arrayferry._explain.leaves import Leaf
+from arrayferry._explain.render import size
+
+__all__ = ["advice_for"]
+
+# Below this many bytes, a copy costs less than thinking about it.
+_WORTH_IT = 64 << 10
+_MANY_LEAVES = 8
+
+
+def advice_for(leaves: Sequence[Leaf], converter: Converter, *, vector: bool = False) -> tuple[str, ...]:
+    """The advice for these leaves, the most important first."""
+    out = [leaf for leaf in leaves if not leaf.path.startswith("action")]
+    return tuple(_rules(out, converter, vector))
+
+
+def _rules(out: Sequence[Leaf], converter: Converter, vector: bool) -> Iterator[str]:
+    target = converter.framework
+    for leaf in out:
+        if leaf.hint:
+            yield f"{leaf.path}: {leaf.hint}"
+    wide = [leaf for leaf in out if leaf.after == "float64" and leaf.shape]
+    if wide and not converter.dtypes:
+        total = size(sum(leaf.nbytes for leaf in wide))
+        yield f"float64 in {_named(wide)} ({total}): dtypes={{'float64': 'float32'}} halves it"
+    narrowed = [leaf for leaf in out if leaf.memory == "cast" and "has no" in leaf.why]
+    if narrowed and target.wider:
+        yield f"{_named(narrowed)}: narrowed. To keep all bits, {target.wider}"
+    held = [leaf for leaf in out if "still hold" in leaf.why and leaf.nbytes >= _WORTH_IT]
+    if held and not target.alignment and converter.device is None:
+        total = size(sum(leaf.nbytes for leaf in held))
+        yield f"{_named(held)}: {total} copied, being held. copy=False shares it, if neither side writes"
+    if vector and any(re.match(r'info\["final_obs"\]\[\d+\]', leaf.path) for leaf in out):
+        yield "final_obs is an array of objects: dense_final=True makes it one batch"
+    observed = [leaf for leaf in out if leaf.path.startswith("obs") and leaf.route]
+    if len(observed) >= _MANY_LEAVES:
+        yield f"{len(observed)} leaves in obs: gymnasium.wrappers.FlattenObservation makes them one"
+    if not ownership.COUNTS_PROVE:
+        yield "On this Python every leaf is copied: its reference counts prove nothing"
+
+
+def _named(leaves: Sequence[Leaf]) -> str:
+    more = f" and {len(leaves) - 2} more" if len(leaves) > 2 else ""
+    return ", ".join(leaf.path for leaf in leaves[:2]) + more

@@ -1,0 +1,74 @@
+"""Where findings are collected, and told once."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections import Counter
+from dataclasses import replace
+from typing import Literal
+
+from arrayferry.sanitizer.findings import Finding, SanitizerWarning, Severity
+
+__all__ = ["Notes"]
+
+# Who gets so many would not read more; and an info may have a new key in every step.
+_MANY = 1000
+
+
+class Notes:
+    """The findings about one environment.
+
+    Args:
+        on_finding: `"warn"` or `"raise"`; infos are only collected.
+
+    Attributes:
+        step: how many steps have been taken, the present one included.
+    """
+
+    def __init__(self, on_finding: Literal["warn", "raise"]) -> None:
+        self.step = 0
+        self._on_finding = on_finding
+        self._found: dict[tuple[str, str], Finding] = {}
+        self._times: Counter[tuple[str, str]] = Counter()
+        self._untold: list[Finding] = []
+
+    def has(self, kind: str, path: str) -> bool:
+        """Whether this was found before."""
+        return (kind, path) in self._found
+
+    def add(self, kind: str, severity: Severity, path: str, message: str, hint: str = "") -> None:
+        """Note what was found in the present step."""
+        key = kind, path
+        if key in self._found:
+            self._times[key] += 1
+        elif len(self._found) < _MANY:
+            self._times[key] = 1
+            self._found[key] = finding = Finding(
+                kind=kind, severity=severity, path=path, step=self.step, message=message, hint=hint
+            )
+            if severity != "info":
+                self._untold.append(finding)
+
+    def tell(self) -> None:
+        """Warn of what is new, or raise it."""
+        untold, self._untold = self._untold, []
+        for finding in untold:
+            if self._on_finding == "raise":
+                raise finding.as_error()
+            warnings.warn(str(finding), SanitizerWarning, stacklevel=_levels_to_the_agent())
+
+    def findings(self) -> tuple[Finding, ...]:
+        """All of them, in the order in which they were found."""
+        return tuple(replace(finding, times=self._times[key]) for key, finding in self._found.items())
+
+
+def _levels_to_the_agent() -> int:
+    """How many calls ago it was neither us nor Gymnasium, as `warnings.warn` counts them in the caller."""
+    frame, levels = sys._getframe(1), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in (
+        "arrayferry",
+        "gymnasium",
+    ):
+        frame, levels = frame.f_back, levels + 1
+    return levels

@@ -1,0 +1,153 @@
+"""The command in this process, with its words and screens; and in a terminal of its own."""
+
+from __future__ import annotations
+
+import os
+import pty
+import struct
+import subprocess
+import sys
+from dataclasses import dataclass
+from fcntl import ioctl
+from itertools import count
+from pathlib import Path
+from termios import TIOCSWINSZ
+
+import pyte
+import pytest
+
+from arrayferry._explain import environment, explanation, leaves
+from arrayferry.cli import main, measure
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+ENVIRONMENT = {
+    **{name: text for name, text in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")},
+    "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(HERE)]),
+    "TERM": "xterm-256color",
+}
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def ferry(capsys, monkeypatch):
+    """Run the command here: `ferry("explain", "CartPole-v1")`."""
+    monkeypatch.syspath_prepend(HERE)
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*words: str) -> Done:
+        capsys.readouterr()
+        code = main(words)
+        return Done(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def steady_clock(monkeypatch):
+    """Each look at the clock is a microsecond and a quarter after the last: tables become exact."""
+    for module in (environment, explanation, leaves):
+        ticks = count()
+        monkeypatch.setattr(module, "perf_counter", lambda ticks=ticks: next(ticks) * 1.25e-6)
+    laps = count()
+    monkeypatch.setattr(measure, "perf_counter", lambda: next(laps) * 1.25e-3)
+
+
+@pytest.fixture
+def snapshot():
+    """Compare with a file; with SNAPSHOTS=write in the environment, make it."""
+
+    def compare(name: str, text: str) -> None:
+        file = HERE / "snapshots" / f"{name}.txt"
+        text = "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+        if os.environ.get("SNAPSHOTS") == "write":
+            file.write_text(text, encoding="utf-8")
+        assert text == file.read_text(encoding="utf-8")
+        assert max(map(len, text.splitlines())) <= 80
+
+    return compare
+
+
+# `python -m arrayferry`, after the terminal was made the one that Ctrl-C comes from.
+_IN_TERMINAL = """
+import fcntl, runpy, sys, termios
+sys.path.insert(0, "")
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+runpy.run_module("arrayferry", run_name="__main__", alter_sys=True)
+"""
+
+
+class Terminal:
+    """A terminal of 80 columns, with the command in it."""
+
+    def __init__(self, *words: str, folder: Path = HERE) -> None:
+        self._screen = pyte.Screen(80, 400)
+        self._stream = pyte.ByteStream(self._screen)
+        self.raw = b""
+        self._mine, theirs = pty.openpty()
+        ioctl(theirs, TIOCSWINSZ, struct.pack("HHHH", 400, 80, 0, 0))
+        command = [sys.executable, "-c", _IN_TERMINAL, *words]
+        self._process = subprocess.Popen(
+            command,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=ENVIRONMENT,
+            cwd=folder,
+            start_new_session=True,
+        )
+        os.close(theirs)
+
+    def read(self) -> bool:
+        """Take what it shows; False when it is over."""
+        try:
+            data = os.read(self._mine, 65536)
+        except OSError:  # how Linux says that the other side is closed
+            data = b""
+        self.raw += data
+        self._stream.feed(data)
+        return bool(data)
+
+    def read_until(self, text: str) -> None:
+        while text not in self.text:
+            assert self.read(), f"it ended without {text!r}:\n{self.text}"
+
+    def press_ctrl_c(self) -> None:
+        os.write(self._mine, b"\x03")
+
+    def finish(self) -> int:
+        while self.read():
+            pass
+        os.close(self._mine)
+        return self._process.wait(timeout=60)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(line.rstrip() for line in self._screen.display).strip("\n")
+
+
+@pytest.fixture
+def terminal():
+    return Terminal
+
+
+@pytest.fixture
+def piped():
+    """The command with its output in pipes."""
+
+    def run(*words: str) -> Done:
+        command = [sys.executable, "-m", "arrayferry", *words]
+        done = subprocess.run(
+            command, env=ENVIRONMENT, cwd=HERE, capture_output=True, text=True, timeout=120, check=False
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return run

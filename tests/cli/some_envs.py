@@ -1,0 +1,79 @@
+"""Environments with habits that the commands must show; named on the command line as `some_envs:...`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+
+class Habits(gym.Env[Any, Any]):
+    """One leaf that is new in each step, one that is kept, one that is a view, a text and a number."""
+
+    action_space = spaces.Dict({"move": spaces.Box(-1, 1, (2,)), "jump": spaces.Discrete(2)})
+    observation_space = spaces.Dict(
+        {
+            "camera": spaces.Box(0, 255, (12, 8), np.uint8),
+            "kept": spaces.Box(-np.inf, np.inf, (300, 40), np.float64),
+            "new": spaces.Box(-1, 1, (4,), np.float32),
+        }
+    )
+
+    def __init__(self) -> None:
+        self.kept = np.zeros((300, 40))
+
+    def _observation(self) -> Any:
+        camera = np.zeros((12, 8), np.uint8)[::-1]
+        return {"camera": camera, "kept": self.kept, "new": np.zeros(4, np.float32)}
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return self._observation(), {"mission": "go [left]"}
+
+    def step(self, action: Any) -> Any:
+        assert action in self.action_space
+        return self._observation(), np.float64(1), np.bool_(False), False, {"mission": "go", "lives": 3}
+
+
+class Overwrites(Habits):
+    """Writes into what it handed out, and leaves its space."""
+
+    def step(self, action: Any) -> Any:
+        obs, *rest = super().step(action)
+        self.kept += 1
+        return {**obs, "new": np.full(4, 7, np.float32)}, *rest
+
+
+class Counts(gym.Env[Any, Any]):
+    """Counts further than int32 goes."""
+
+    action_space, observation_space = spaces.Discrete(2), spaces.Box(0, 2**60, (1,), np.int64)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return np.array([2**40]), {}
+
+    def step(self, action: Any) -> Any:
+        return np.array([2**40]), 0.0, False, False, {}
+
+
+class Breaks(Counts):
+    """Fails in its first step, with brackets in its message."""
+
+    def step(self, action: Any) -> Any:
+        raise RuntimeError("the motor [left] is gone")
+
+
+class Slow(Counts):
+    """Takes so long that somebody presses Ctrl-C."""
+
+    def step(self, action: Any) -> Any:
+        time.sleep(0.05)
+        return super().step(action)
+
+
+for _env in (Habits, Overwrites, Counts, Breaks, Slow):
+    gym.register(f"{_env.__name__}-v0", _env, disable_env_checker=True)
