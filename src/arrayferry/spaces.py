@@ -87,11 +87,31 @@ _FEW = 10_000
 
 
 def shortcut(space: spaces.Space[Any], to_env: Converter, long: Fit) -> Fit:
-    """The short way for the commonest action, one integer of any framework; `long` for all others."""
-    if not isinstance(space, spaces.Discrete) or to_env.framework.name != "numpy":
+    """The short way for the commonest actions, of any framework, into NumPy; `long` for all others."""
+    if to_env.framework.name != "numpy" or to_env.copy is False:
         return long
-    if space.n > _FEW or space.start != 0:
-        return long
+    if isinstance(space, spaces.Discrete) and space.n <= _FEW and space.start == 0:
+        return _short_integer(space, long)
+    if isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)):
+        return _short_array(fitter(space, to_env), long)
+    return long
+
+
+def _short_array(fit: Fit, long: Fit) -> Fit:
+    """From an array of another framework, copied at once."""
+    copiers = TypeTable(lambda cls: getattr(owner_of(cls), "snapshot", None))
+
+    def short(action: Any) -> Any:
+        copier = copiers[type(action)]
+        if copier is not None and (array := copier(action)) is not None and array.dtype.kind in _KINDS:
+            return fit(array)
+        return long(action)
+
+    return short
+
+
+def _short_integer(space: spaces.Discrete[Any], long: Fit) -> Fit:
+    """From one integer, by way of a list of the members."""
     # Behind the members stands nothing, for the indices that Python counts from the end.
     members = [*map(np.dtype(space.dtype).type, range(int(space.n))), *[None] * int(space.n)]
     faster = TypeTable(lambda cls: getattr(owner_of(cls), "item", None))

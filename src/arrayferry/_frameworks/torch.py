@@ -168,9 +168,12 @@ def _dtypes_on(device_type: str) -> frozenset[str]:
 
 def scalars(device: Any) -> dict[type, str]:
     """As `torch.asarray`: floats are of torch's default dtype."""
-    import torch
+    return _scalars(sys.modules["torch"].get_default_dtype())
 
-    default = _name(torch.get_default_dtype())
+
+@cache
+def _scalars(dtype: torch.dtype) -> dict[type, str]:
+    default = _name(dtype)
     return {int: "int64", float: default, complex: "complex128" if default == "float64" else "complex64"}
 
 

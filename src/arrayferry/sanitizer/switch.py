@@ -14,7 +14,7 @@ from arrayferry.errors import OptionError, UnsupportedError
 from arrayferry.sanitizer.findings import Report
 from arrayferry.sanitizer.wrapper import Sanitizer, VectorSanitizer, _Watched
 
-__all__ = ["Mode", "findings", "sanitize", "watched"]
+__all__ = ["Mode", "findings", "sanitize", "unwatched", "watched"]
 
 Mode = bool | Literal["raise"]
 
@@ -75,6 +75,11 @@ def watched(env: Any, mode: Mode | None, *, shared: bool) -> Any:
         return env  # another one would see the same twice
     kind: Any = VectorSanitizer if isinstance(env, VectorEnv) else Sanitizer
     return kind(env, shared=shared, on_finding="raise" if mode == "raise" else "warn")
+
+
+def unwatched(mode: Mode | None) -> Literal[False] | None:
+    """What a spec says of it: that it shall not be. The sanitizer that watches is in the spec itself."""
+    return False if mode is False else None
 
 
 def findings(env: Any) -> Report:

@@ -9,7 +9,6 @@ import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
 from arrayferry.errors import UnsupportedError
-from arrayferry.sanitizer.switch import watched
 from arrayferry.wrappers import array_conversion as single
 from arrayferry.wrappers._boundary import Namespace
 from arrayferry.wrappers.vector import array_conversion as vector
@@ -84,10 +83,8 @@ def wrap(env: Any, to: Namespace, device: Any = None, **options: Any) -> Any:
             "pass a gymnasium.Env or a gymnasium.vector.VectorEnv, such as gym.make(...) returns",
         )
     known = [name for name in signature(kind.ArrayConversion).parameters if name not in _GIVEN]
-    known.append("sanitize")
     for name in options.keys() - set(known):
         what = f"{name} is no option for a {'vector' if kind is vector else 'single'} environment"
         raise UnsupportedError(what, f"the options are {', '.join(known)}")
-    env = watched(env, options.pop("sanitize", None), shared=options.get("copy") is False)
     arguments = {"env_xp": None, "target_xp": to, "target_device": device, **options}
     return kind.ArrayConversion(env, **arguments)

@@ -11,6 +11,7 @@ from gymnasium.utils import RecordConstructorArgs
 from arrayferry._core.framework import describe
 from arrayferry.errors import UnsupportedError
 from arrayferry.pairs import array_conversion
+from arrayferry.sanitizer.switch import Mode, unwatched, watched
 from arrayferry.wrappers._boundary import (
     STEP,
     ArrayT,
@@ -43,6 +44,8 @@ class ArrayConversion(Crossing[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], Reco
         spaces: `"env"` for the environment's own spaces; `"target"` for spaces whose `sample` gives and
             whose `contains` takes the agent's arrays.
         scalars: `"python"` for `float` and `bool`; `"target"` to get rewards and dones as arrays too.
+        sanitize: True to watch what crosses and warn of what is wrong with it, `"raise"` to raise it, False
+            not to; None for what `arrayferry.sanitize()` has set.
 
     Example:
         >>> import gymnasium as gym, numpy as np, torch
@@ -67,6 +70,7 @@ class ArrayConversion(Crossing[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], Reco
         dtypes: Mapping[Any, Any] | None = None,
         spaces: Literal["env", "target"] = "env",
         scalars: Literal["python", "target"] = "python",
+        sanitize: Mode | None = None,
     ) -> None:
         if not isinstance(env, gym.Env):
             raise UnsupportedError(
@@ -75,10 +79,12 @@ class ArrayConversion(Crossing[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], Reco
             )
         one_of("spaces", spaces, "env", "target")
         one_of("scalars", scalars, "python", "target")
+        env = watched(env, sanitize, shared=copy is False)
         self._boundary = Boundary(
             env.action_space, env_xp, target_xp, env_device, target_device, copy, dtypes
         )
-        self._record(**self._boundary.arguments(), spaces=spaces, scalars=scalars)
+        options = {"spaces": spaces, "scalars": scalars, "sanitize": unwatched(sanitize)}
+        self._record(**self._boundary.arguments(), **options)
         gym.Wrapper.__init__(self, env)
         self._scalars = scalars
         if spaces == "target":

@@ -12,6 +12,7 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 
 from arrayferry._core.convert import Converter
 from arrayferry.errors import UnsupportedError
+from arrayferry.sanitizer.switch import Mode, unwatched, watched
 from arrayferry.wrappers._boundary import STEP, ArrayT, Boundary, Crossing, Namespace, one_of, returned
 
 __all__ = ["ArrayConversion"]
@@ -34,6 +35,8 @@ class ArrayConversion(Crossing[ArrayT], VectorWrapper[ArrayT, Any, Any, Any, Arr
         spaces: `"env"` for the environment's own spaces; `"target"` for spaces whose `sample` gives and
             whose `contains` takes the agent's arrays.
         dense_final: `final_obs` as one batch, zero where `_final_obs` is False, instead of an object array.
+        sanitize: True to watch what crosses and warn of what is wrong with it, `"raise"` to raise it, False
+            not to; None for what `arrayferry.sanitize()` has set.
 
     Example:
         >>> import gymnasium as gym
@@ -56,6 +59,7 @@ class ArrayConversion(Crossing[ArrayT], VectorWrapper[ArrayT, Any, Any, Any, Arr
         dtypes: Mapping[Any, Any] | None = None,
         spaces: Literal["env", "target"] = "env",
         dense_final: bool = False,
+        sanitize: Mode | None = None,
     ) -> None:
         if not isinstance(env, VectorEnv):
             raise UnsupportedError(
@@ -63,10 +67,12 @@ class ArrayConversion(Crossing[ArrayT], VectorWrapper[ArrayT, Any, Any, Any, Arr
                 f"arrayferry.wrappers.{type(self).__name__}, or arrayferry.wrap, which chooses",
             )
         one_of("spaces", spaces, "env", "target")
+        env = watched(env, sanitize, shared=copy is False)
         self._boundary = Boundary(
             env.action_space, env_xp, target_xp, env_device, target_device, copy, dtypes
         )
-        self._record(**self._boundary.arguments(), spaces=spaces, dense_final=dense_final)
+        options = {"spaces": spaces, "dense_final": dense_final, "sanitize": unwatched(sanitize)}
+        self._record(**self._boundary.arguments(), **options)
         VectorWrapper.__init__(self, env)
         self._dense_final = dense_final
         if spaces == "target":

@@ -1,0 +1,193 @@
+"""Speed without a clock: calls are counted, compilations are counted, memory is counted.
+
+A count is the same on every machine, busy or not. The limits are wide: they are there for the day when
+a step suddenly goes the long way.
+"""
+
+import sys
+import tracemalloc
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import arrayferry
+
+
+class Toy(gym.Env):
+    action_space = spaces.Discrete(2)
+    observation_space = spaces.Box(-1, 1, (4,))
+
+    def __init__(self, observe, info=dict):
+        self.observe, self.info = observe, info
+
+    def reset(self, *, seed=None, options=None):
+        return self.observe(), {}
+
+    def step(self, action):
+        return self.observe(), 1.0, False, False, self.info()
+
+
+class ToyVector(gym.vector.VectorEnv):
+    num_envs = 64
+    single_observation_space, observation_space = spaces.Box(-1, 1, (4,)), spaces.Box(-1, 1, (64, 4))
+    single_action_space, action_space = spaces.Discrete(2), spaces.MultiDiscrete([2] * 64)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros((64, 4), np.float32), {}
+
+    def step(self, actions):
+        return np.zeros((64, 4), np.float32), np.zeros(64), np.zeros(64, bool), np.zeros(64, bool), {}
+
+
+def new():
+    return np.zeros(4, np.float32)
+
+
+def dict_of(leaves):
+    return lambda: {f"k{i}": new() for i in range(leaves)}
+
+
+def calls(work):
+    """How many functions, of Python and of C, a piece of work calls."""
+    found = [0]
+
+    def count(frame, event, argument):
+        found[0] += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return found[0]
+
+
+def calls_of_a_step(env, action):
+    env.reset()
+    for _ in range(400):  # until all is decided, and compiled
+        env.step(action)
+    return min(calls(lambda: env.step(action)) for _ in range(5))
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "most"),
+    [
+        ("torch", lambda: Toy(new), 22),
+        ("torch", lambda: Toy(dict_of(8)), 70),
+        ("jax", lambda: Toy(new), 40),
+        ("jax", lambda: Toy(dict_of(8)), 100),
+        ("torch", ToyVector, 60),
+        ("numpy", lambda: Toy(new), 22),
+    ],
+)
+def test_a_step_takes_few_calls(name, make, most):
+    pytest.importorskip(name)
+    env = make()
+    action = np.zeros(64, np.int64) if isinstance(env, ToyVector) else np.int64(1)
+    bare = calls_of_a_step(make(), action)
+    ours = calls_of_a_step(arrayferry.wrap(env, name), arrayferry.convert(action, name))
+    assert ours - bare <= most
+
+
+@pytest.mark.parametrize(("name", "less"), [("torch", 1.5), ("jax", 2.5)])
+@pytest.mark.parametrize("make", [lambda: Toy(new), lambda: Toy(dict_of(8)), ToyVector])
+def test_fewer_calls_than_gymnasiums_wrapper(name, less, make):
+    module = pytest.importorskip({"torch": "torch", "jax": "jax.numpy"}[name])
+    vector = isinstance(make(), ToyVector)
+    action = arrayferry.convert(np.zeros(64, np.int64) if vector else np.int64(1), name)
+    theirs = (gym.wrappers.vector if vector else gym.wrappers).ArrayConversion
+    env = theirs(make(), env_xp=np, target_xp=module)
+    assert calls_of_a_step(arrayferry.wrap(make(), name), action) * less <= calls_of_a_step(env, action)
+
+
+@pytest.mark.parametrize("name", ["torch", "jax", "numpy"])
+def test_cost_is_linear_in_leaves_and_free_of_depth(name):
+    pytest.importorskip(name)
+    converter = arrayferry.Converter(name)
+
+    def cost(make):
+        for _ in range(40):
+            converter(make())
+        return min(calls(lambda: converter(make())) - calls(make) for _ in range(3))
+
+    def under(depth):
+        value = dict_of(100)()
+        for _ in range(depth):
+            value = {"in": value}
+        return value
+
+    hundred = cost(dict_of(100))
+    assert cost(dict_of(1000)) <= 10.5 * hundred
+    assert cost(lambda: under(100)) - hundred <= 100 * 15  # a few calls for each dict
+
+
+@pytest.mark.parametrize("name", ["torch", "jax", "numpy"])
+def test_a_copy_takes_the_memory_of_one_copy(name):
+    pytest.importorskip(name)
+    size = 1 << 24
+    value = {"a": np.zeros(size // 4, np.float32)}
+    arrayferry.convert(value, name)
+    tracemalloc.start()
+    try:
+        kept = arrayferry.convert(value, name)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept["a"].shape == (size // 4,)
+    assert peak <= size * 1.01
+
+
+def test_thousands_of_steps_leave_nothing_behind():
+    pytest.importorskip("torch")
+    env = arrayferry.wrap(Toy(dict_of(8), lambda: {"speed": 1.5, "text": "go"}), "torch")
+    env.reset()
+
+    def steps(count):
+        for _ in range(count):
+            env.step(1)
+
+    steps(500)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        steps(5000)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 5000
+
+
+def compilations(run_python, observe):
+    """How often XLA compiles in 700 steps of a wrapper onto JAX."""
+    return int(
+        run_python(
+            f"""
+import sys
+import jax, numpy as np
+import gymnasium as gym
+import arrayferry
+compiled = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda name, *_, **__: compiled.append(name) if "backend_compile" in name else None
+)
+converter = arrayferry.Converter("jax")
+observe = {observe}
+for step in range(700):
+    converter(observe(step))
+print(len(compiled))
+"""
+        )
+    )
+
+
+def test_shapes_that_come_again_are_compiled_once(run_python):
+    pytest.importorskip("jax")
+    assert compilations(run_python, 'lambda step: {"a": np.zeros(4, "f4"), "b": np.zeros(2, "i4")}') == 1
+
+
+def test_shapes_that_are_new_in_every_step_are_never_compiled(run_python):
+    pytest.importorskip("jax")
+    assert compilations(run_python, 'lambda step: {"ragged": np.zeros(step + 1, "f4")}') == 0
