@@ -5,6 +5,7 @@
 * numbers -> strongly typed, so that they do not add entries to the jit cache
 * sharded -> gathered, where this process holds all shards
 * typed PRNG keys -> left alone; tracers, refs and deleted arrays -> refused
+* in a process that was forked after JAX had started -> refused: JAX would wait for threads that stayed behind
 
 JAX reads what it is given after its calls return, `copy=True` or not: it is only ever given memory
 that nobody else can write. See https://github.com/jax-ml/jax/issues/37830.
@@ -12,6 +13,7 @@ that nobody else can write. See https://github.com/jax-ml/jax/issues/37830.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,33 @@ if TYPE_CHECKING:
 
 # The alignment at which XLA's CPU client uses memory in place instead of copying it.
 ALIGNMENT = 64
+
+# Whether this process was forked from one in which JAX had started.
+_forked = False
+
+
+def _after_fork() -> None:
+    global _forked
+    _forked = _forked or _has_started()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _has_started() -> bool:
+    """Whether JAX has threads. Where it cannot be asked any more, one that is imported may have."""
+    ask = getattr(sys.modules.get("jax._src.xla_bridge"), "backends_are_initialized", None)
+    return "jax" in sys.modules if ask is None else bool(ask())
+
+
+def _refuse_if_forked() -> None:
+    if _forked:
+        raise DeviceError(
+            "this process was forked after JAX had started: JAX would wait here for ever for its threads",
+            'start it otherwise, as with AsyncVectorEnv(..., context="forkserver") or "spawn"; '
+            "or wrap the vector environment instead of those in its workers",
+        )
 
 
 def to_numpy(array: jax.Array, share: bool) -> Array | None:
@@ -51,6 +80,7 @@ def from_numpy(array: Array, device: Any, share: bool) -> jax.Array:
     """An array that adopts the memory if it is aligned, and else a copy of it."""
     import jax
 
+    _refuse_if_forked()
     if share:
         return _alias(array, device)
     made: jax.Array = jax.device_put(array, device)
@@ -118,6 +148,7 @@ def device(spec: Any) -> Any:
     """A `jax.Device` for `"cpu:1"` or `"gpu"`; a device or a sharding stays what it is."""
     import jax
 
+    _refuse_if_forked()
     if spec is None or isinstance(spec, (jax.Device, jax.sharding.Sharding)):
         return spec
     platform, _, index = str(spec).partition(":")
@@ -182,6 +213,7 @@ def _x64() -> bool:
 def _refuse_what_has_no_values(array: Any) -> None:
     import jax
 
+    _refuse_if_forked()
     if isinstance(array, jax.core.Tracer):
         raise UnsupportedError("a JAX tracer has no values yet", "convert outside of jit, grad and vmap")
     if not isinstance(array, jax.Array):
