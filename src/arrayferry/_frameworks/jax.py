@@ -122,10 +122,11 @@ def within(array: jax.Array, device: Any, dtype: str | None, share: bool) -> jax
             what = f"{array.dtype} on {array.sharding} is not {dtype or array.dtype} on {device}"
             raise SharingError(what, "copy=None, which makes it so")
         return array
-    new = array.astype(dtype) if casts else array
-    new = jax.device_put(new, device) if moves else new
-    new = jnp.array(new, copy=True) if new is array else new
-    return new.block_until_ready()
+    with jax.debug_nans(False), jax.debug_infs(False):  # a copy computes nothing that could be wrong
+        new = array.astype(dtype) if casts else array
+        new = jax.device_put(new, device) if moves else new
+        new = jnp.array(new, copy=True) if new is array else new
+        return new.block_until_ready()
 
 
 def from_dlpack(array: Any) -> jax.Array:
