@@ -93,5 +93,7 @@ def scribble(array: Any) -> None:
 
 def kind_of(array: Any) -> str:
     """Whose array it is, from its type alone."""
-    kinds = {np.ndarray: "numpy", torch.Tensor: "torch"}
-    return kinds.get(type(array), "jax" if isinstance(array, jax.Array) else type(array).__name__)
+    if type(array) is np.ndarray:
+        return "numpy"
+    kinds = [name for name, kind in (("torch", torch.Tensor), ("jax", jax.Array)) if isinstance(array, kind)]
+    return kinds[0] if kinds else type(array).__name__

@@ -1,0 +1,61 @@
+"""R8: vector environments in other processes work, or say at once that they would hang."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from itertools import product
+
+from reliability.child import SOURCE, TESTS
+from reliability.goal import Goal
+from reliability.subjects import Subject
+
+# Around the vector environment; around each environment in its worker; and around such an environment
+# that computes with the framework itself.
+WHERE = ["inside", "outside", "environment"]
+CONTEXTS = ["fork", "forkserver", "spawn"]
+PROGRAMS = list(product(CONTEXTS, WHERE, ["jax", "torch"]))
+
+REFUSAL = "this process was forked after JAX had started"
+
+
+def steps_or_says_why(number: int, subject: Subject) -> None:
+    context, where, framework = PROGRAMS[number % len(PROGRAMS)]
+    program = subprocess.Popen(
+        [sys.executable, "-m", "reliability.workers", subject.name, framework, where, context],
+        env={**os.environ, "PYTHONPATH": f"{SOURCE}{os.pathsep}{TESTS}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, err = program.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        os.killpg(program.pid, signal.SIGKILL)
+        program.communicate()
+        raise AssertionError(f"{framework} {where}, {context}: it hangs") from None
+    stepped = program.returncode == 0 and out == "stepped\n"
+    # Only what would hang may be refused.
+    may_refuse = (context, framework) == ("fork", "jax") and where != "outside"
+    refused = may_refuse and program.returncode > 0 and REFUSAL in err
+    assert stepped or refused, (
+        f"{framework} {where}, {context}: exit code {program.returncode}: {err.splitlines()[-1:]}"
+    )
+
+
+GOALS = [
+    Goal(
+        name="R8",
+        title="environments in other processes work, or say that they would hang",
+        trial=steps_or_says_why,
+        unit=f"one of {len(PROGRAMS)} programs with AsyncVectorEnv (fork, forkserver, spawn; JAX or torch used before; wrapped outside, inside)",
+        full=10 * len(PROGRAMS),
+        thin=8,
+        peer=len(PROGRAMS),
+        isolated=True,
+        patience=200,
+    )
+]
