@@ -34,14 +34,17 @@ class Input:
 
     Attributes:
         make: makes it; or, with `inside`, uses it: `(use)` calls `use` with the value where it exists.
-        becomes: one of the three, for all targets, or by target.
+        becomes: one of the three.
+        but: what becomes of it in single targets.
         inside: whether it exists only inside of a transform.
+        on_two_devices: whether JAX needs two devices for it, which this file asks for if it is imported in time.
     """
 
     make: Callable[..., Any]
     becomes: str = ARRAY
     but: dict[str, str] = field(default_factory=dict)
     inside: bool = False
+    on_two_devices: bool = False
 
     def outcome(self, target: str) -> str:
         """What becomes of it in a target."""
@@ -289,9 +292,9 @@ class _Refusing:
 
 
 OF_JAX = {
-    "jax.Array on the second device": Input(lambda: jax.device_put(F4, jax.devices()[1])),
-    "sharded over two devices": Input(lambda: _on_two("x")),
-    "replicated on two devices": Input(lambda: _on_two(None)),
+    "jax.Array on the second device": Input(lambda: jax.device_put(F4, jax.devices()[1]), on_two_devices=True),
+    "sharded over two devices": Input(lambda: _on_two("x"), on_two_devices=True),
+    "replicated on two devices": Input(lambda: _on_two(None), on_two_devices=True),
     "weakly typed": Input(lambda: jnp.asarray(1.5)),
     "result that is not ready": Input(lambda: jnp.ones((300, 300)) @ jnp.ones((300, 300))),
     "on memory of NumPy's": Input(lambda: jax.device_put(F4)),
