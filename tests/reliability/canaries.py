@@ -20,7 +20,9 @@ from reliability.subjects import Subject
 CANARIES: list[Callable[[], None]] = []
 
 
-def canary(since: tuple[int, ...] = (), until: tuple[int, ...] = (99,)) -> Callable[[Callable[[], None]], None]:
+def canary(
+    since: tuple[int, ...] = (), until: tuple[int, ...] = (99,)
+) -> Callable[[Callable[[], None]], None]:
     """Add a check to the list: it holds for JAX from one version until before another, and for no other.
 
     The versions between which it changed were seen; where exactly, is not known.

@@ -98,8 +98,8 @@ def check(raw_input: bytes) -> None:
                 value = made_in(source, value)
             result = arrayferry.convert(value, target, copy=copy, dtypes=dtypes)
         except arrayferry.FerryError as error:
-            assert error.what, "an error that says nothing"
-            assert error.where.startswith("value") or not error.where, error.where
+            if not error.what or not error.where.startswith("value"):
+                raise AssertionError(f"an error that does not say what and where: {error!r}") from error
             return
         for old, new in zip_leaves(value, result):
             name = str(getattr(old, "dtype", None)).removeprefix("torch.")

@@ -63,7 +63,8 @@ def _at_most(failures: int, trials: int, rate: float) -> float:
     if rate in (0.0, 1.0):
         return 1.0 - rate
     ways = (
-        math.lgamma(trials + 1) - math.lgamma(k + 1) - math.lgamma(trials - k + 1) for k in range(failures + 1)
+        math.lgamma(trials + 1) - math.lgamma(k + 1) - math.lgamma(trials - k + 1)
+        for k in range(failures + 1)
     )
     logs = [way + k * math.log(rate) + (trials - k) * math.log1p(-rate) for k, way in enumerate(ways)]
     return math.fsum(math.exp(log) for log in logs)

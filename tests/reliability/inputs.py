@@ -37,7 +37,7 @@ class Input:
         becomes: one of the three.
         but: what becomes of it in single targets.
         inside: whether it exists only inside of a transform.
-        on_two_devices: whether JAX needs two devices for it, which this file asks for if it is imported in time.
+        on_two_devices: whether JAX needs two devices, which this file asks for if it is imported in time.
     """
 
     make: Callable[..., Any]
@@ -243,7 +243,9 @@ TENSORS = {
     "sparse tensor, COO": Input(lambda: torch.eye(2).to_sparse(), REFUSED),
     "sparse tensor, CSR": Input(lambda: torch.eye(2).to_sparse_csr(), REFUSED),
     "mkldnn tensor": Input(lambda: torch.zeros(2, 2).to_mkldnn(), REFUSED),
-    "quantized tensor": Input(lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8), REFUSED),
+    "quantized tensor": Input(
+        lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8), REFUSED
+    ),
     "nested tensor": Input(lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), REFUSED),
     "nested tensor, jagged": Input(
         lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged), REFUSED
@@ -254,9 +256,7 @@ TENSORS = {
     "subclass of Tensor that dispatches": Input(lambda: _Wrapping(torch.ones(2)), REFUSED),
     "tensor whose storage is gone": Input(lambda: _shrunk(0), REFUSED),
     "tensor whose storage is too small": Input(lambda: _shrunk(16), REFUSED),
-    "tensor inside of vmap": Input(
-        _within(torch.func.vmap, lambda: torch.ones(2, 3)), REFUSED, inside=True
-    ),
+    "tensor inside of vmap": Input(_within(torch.func.vmap, lambda: torch.ones(2, 3)), REFUSED, inside=True),
     "tensor inside of grad": Input(_within(torch.func.grad, lambda: torch.ones(3)), REFUSED, inside=True),
 }
 
@@ -292,7 +292,9 @@ class _Refusing:
 
 
 OF_JAX = {
-    "jax.Array on the second device": Input(lambda: jax.device_put(F4, jax.devices()[1]), on_two_devices=True),
+    "jax.Array on the second device": Input(
+        lambda: jax.device_put(F4, jax.devices()[1]), on_two_devices=True
+    ),
     "sharded over two devices": Input(lambda: _on_two("x"), on_two_devices=True),
     "replicated on two devices": Input(lambda: _on_two(None), on_two_devices=True),
     "weakly typed": Input(lambda: jnp.asarray(1.5)),

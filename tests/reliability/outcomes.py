@@ -1,4 +1,4 @@
-"""What really becomes of every bad input: `python -m reliability.outcomes` prints what differs from the table."""
+"""What becomes of every bad input: `python -m reliability.outcomes` prints where the table is wrong."""
 
 from __future__ import annotations
 

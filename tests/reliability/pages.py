@@ -1,4 +1,4 @@
-"""The pages of the docs that are made of tests: `python -m reliability.pages` writes them, `--check` compares.
+"""The pages of the docs made of tests: `python -m reliability.pages` writes them, `--check` compares.
 
 Each has a part between two marks; what stands around it is written by hand.
 """
@@ -38,7 +38,14 @@ def reliability() -> str:
     """The table of the last published run."""
     run = json.loads(RESULTS.read_text(encoding="utf-8"))
     rows = [
-        [goal["name"], goal["title"], f"{goal['trials']:,}", str(goal["failures"]), goal["bound"], _peer(goal)]
+        [
+            goal["name"],
+            goal["title"],
+            f"{goal['trials']:,}",
+            str(goal["failures"]),
+            goal["bound"],
+            _peer(goal),
+        ]
         for goal in run["goals"]
     ]
     head = ["goal", "what must hold", "trials", "failures", "at most, with 95 %", "Gymnasium 1.4: failures"]
@@ -105,6 +112,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    import reliability.inputs  # noqa: F401  (before JAX starts: it asks for two devices)
+    import reliability.inputs  # before JAX starts: it asks for two devices
 
     main()

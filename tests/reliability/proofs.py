@@ -16,6 +16,7 @@ import numpy as np
 
 # The catalogue of counter-examples is that of the tests; each of its functions is a trial.
 import test_ownership as catalogue
+
 from arrayferry import frameworks
 from arrayferry._core import ownership
 from reliability.child import SOURCE
@@ -98,7 +99,7 @@ GOALS = [
         name="R16",
         title="memory that somebody sees is never taken over",
         trial=proof_is_sound,
-        unit="a case of the catalogue (views, weak references, held containers, foreign memory, callers; Pythons without proof)",
+        unit="a case of the catalogue: views, weak references, held containers, foreign memory, callers",
         full=len(CASES),
         thin=len(CASES),
         sampled=False,

@@ -1,4 +1,4 @@
-"""Every refusal of the library: what one does, and the error it gives. The page in the docs is made of this."""
+"""Every refusal of the library: what one does, and the error it gives. A page of the docs is made of it."""
 
 from __future__ import annotations
 
@@ -115,9 +115,7 @@ def _without_ml_dtypes(*arguments: Any, **options: Any) -> Any:
 
 STRUCTURES: dict[str, Call] = {
     "a container whose class takes other arguments": lambda: convert({"x": _Unbuildable("a", "r")}, "numpy"),
-    "a framework's own call fails": _with_framework(
-        lambda: convert({"x": F4}, "mylib"), from_numpy=_failing
-    ),
+    "a framework's own call fails": _with_framework(lambda: convert({"x": F4}, "mylib"), from_numpy=_failing),
     "a framework's own call fails, for an array of its own": _with_framework(
         lambda: convert({"x": _Mine()}, "numpy"), to_numpy=_failing, arrays=(f"{__name__}:_Mine",)
     ),
@@ -134,8 +132,10 @@ SHARING: dict[str, Call] = {
         {"x": np.frombuffer(bytearray(17), "u1")[1:].view("f4")}, "torch", copy=False
     ),
     "another device, to torch": lambda: convert({"x": F4}, "torch", "meta", copy=False),
-    "conjugate tensor, to NumPy": lambda: convert({"x": torch.ones(2) + 0j}, "numpy", copy=False)
-    and convert({"x": (torch.ones(2) + 1j).conj()}, "numpy", copy=False),
+    "conjugate tensor, to NumPy": lambda: (
+        convert({"x": torch.ones(2) + 0j}, "numpy", copy=False)
+        and convert({"x": (torch.ones(2) + 1j).conj()}, "numpy", copy=False)
+    ),
     "another dtype, torch to torch": lambda: convert(
         {"x": torch.ones(2)}, "torch", copy=False, dtypes={"float32": "float64"}
     ),
@@ -172,8 +172,11 @@ SHARING: dict[str, Call] = {
     "array of nobody's, to NumPy": lambda: convert(
         {"x": INPUTS["array of another library that gives no values"].make()}, "numpy", copy=False
     ),
-    "to a library of nobody's that copies": lambda: convert({"x": F4}, _stranger(asarray=_asarray), copy=False),
+    "to a library of nobody's that copies": lambda: convert(
+        {"x": F4}, _stranger(asarray=_asarray), copy=False
+    ),
 }
+
 
 def _as_if_forked() -> Any:
     """What test_forked.py does with real processes."""

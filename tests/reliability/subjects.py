@@ -21,7 +21,7 @@ class Subject:
     Attributes:
         name: as on the command line.
         convert: `(value, target)` to the value in the target framework, which is named.
-        wrap: `(env, source, target, device)` to an environment of the source framework for an agent of the other.
+        wrap: `(env, source, target, device)` to an environment of one framework for an agent of the other.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A program with a vector environment in other processes: `python -m reliability.workers SUBJECT jax inside fork`."""
+"""A program with worker processes: `python -m reliability.workers arrayferry jax inside fork`."""
 
 from __future__ import annotations
 
