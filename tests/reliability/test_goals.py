@@ -24,7 +24,7 @@ def goal_of(name):
     return find_goal(name)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "R17"])  # see test_canaries.py
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 def test_goal_holds(name):
     goal = goal_of(name)
