@@ -72,7 +72,8 @@ def _peer(goal: dict[str, Any]) -> str:
 
 def refusals() -> str:
     """The table of all refusals, with what each really says."""
-    from reliability.refusals import ELSEWHERE, SECTIONS, refused, runs_elsewhere, sites
+    from reliability.refusals import SECTIONS, refused
+    from reliability.sites import ELSEWHERE, runs_elsewhere, sites
 
     parts = [f"With torch {version('torch')} and JAX {version('jax')}."]
     for title, rows in SECTIONS.items():

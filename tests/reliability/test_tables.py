@@ -37,7 +37,8 @@ def test_every_bad_input_becomes_what_the_table_says():
 
 MISSING = """
 import reliability.inputs
-from reliability.refusals import SECTIONS, raised_in, refused, runs_elsewhere, sites
+from reliability.refusals import SECTIONS, refused
+from reliability.sites import raised_in, runs_elsewhere, sites
 errors = [(what, refused(call)) for rows in SECTIONS.values() for what, call in rows.items()]
 seen = {raised_in(error) for _, error in errors}
 print({(one.file, one.function) for one in sites() if not runs_elsewhere(one)} - seen)
