@@ -33,7 +33,7 @@ test-tf-paddle: $(TFP_VENV)/.ready ## the tests of TensorFlow and Paddle, in an 
 	@TF_CPP_MIN_LOG_LEVEL=2 $(TFP_VENV)/bin/$(PYTEST) -m own_process $(ARGS)
 
 stress: $(VENV)/.ready-stress ## every goal of docs/reliability.md, with its figures; half an hour, ARGS=--quick for less
-	@$(BIN)/$(PYTEST) -n $(WORKERS) -m stress
+	@$(if $(findstring --quick,$(ARGS)),,$(BIN)/$(PYTEST) -n $(WORKERS) -m stress)
 	@PYTHONPATH=tests $(BIN)/python -m reliability --workers $(WORKERS) $(ARGS)
 
 bench: $(READY) ## how fast it is here
