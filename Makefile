@@ -32,8 +32,9 @@ test: $(READY) ## the tests
 test-tf-paddle: $(TFP_VENV)/.ready ## the tests of TensorFlow and Paddle, in an environment of their own
 	@TF_CPP_MIN_LOG_LEVEL=2 $(TFP_VENV)/bin/$(PYTEST) -m own_process $(ARGS)
 
-stress: $(READY) ## thousands of examples for each pair of frameworks; takes long
-	@$(BIN)/$(PYTEST) -n $(WORKERS) -m stress --hypothesis-profile=stress --timeout=7200 $(ARGS)
+stress: $(VENV)/.ready-stress ## every goal of docs/reliability.md, with its figures; half an hour, ARGS=--quick for less
+	@$(if $(findstring --quick,$(ARGS)),,$(BIN)/$(PYTEST) -n $(WORKERS) -m stress)
+	@PYTHONPATH=tests $(BIN)/python -m reliability --workers $(WORKERS) $(ARGS)
 
 bench: $(READY) ## how fast it is here
 	@$(BIN)/python benchmarks/bench.py $(ARGS)
@@ -69,6 +70,9 @@ endef
 
 $(READY): pyproject.toml constraints.txt
 	$(call install,$(VENV),-e ".[$(EXTRAS)]",arrayferry with the frameworks and test tools (about 2 GB; some minutes))
+
+$(VENV)/.ready-stress: $(READY)
+	$(call install,$(VENV),-e ".[stress]",the fuzzer (some seconds))
 
 $(VENV)/.ready-lint: $(READY)
 	$(call install,$(VENV),-e ".[lint]",the linters (half a minute))

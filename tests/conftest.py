@@ -35,7 +35,6 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("stress", settings.get_profile("default"), max_examples=10_000)
 settings.load_profile("default")
 
 # TensorFlow and Paddle are tested in processes of their own: see test_own_process.py.

@@ -191,48 +191,15 @@ def test_a_dead_process_is_noticed(run_python):
         run_python("import os; os.abort()")
 
 
-# --- at exit
+# --- at exit: of what is not shared, see R5 in reliability/exits.py
 
-EXITS = {
-    # jnp.from_dlpack of a temporary tensor on NumPy's memory, or with work in flight, aborts or hangs.
-    "2 MB arrays, some kept": """
-kept = []
-to_jax = Converter("jax")
-for number in range(60):
-    source = at_offset(np.full(1 << 19, number, "float32"), 4)
-    for result in to_jax(source), to_jax(torch.from_numpy(source)), to_jax({"x": source.copy()}):
-        if number % 2:
-            kept.append(result)
-""",
-    "work in flight": """
-work = jax.jit(lambda x: jax.lax.fori_loop(0, 40, lambda _, y: jnp.sin(y @ y), x))
-kept = []
-for source in np.ones((900, 900), "float32"), torch.ones(900, 900), at_offset(np.ones((900, 900), "f4"), 4):
-    kept.append(convert(source, "jax"))
-    kept.append(work(kept[-1]))
-work(convert(np.ones((900, 900), "float32"), "jax"))
-""",
-    "from JAX, with work in flight": """
-work = jax.jit(lambda x: jax.lax.fori_loop(0, 40, lambda _, y: jnp.sin(y @ y), x))
-source = jnp.ones((900, 900))
-pending = work(source)
-kept = [convert(source, target) for target in ("numpy", "torch", "jax")]
-kept += [convert(source, "numpy", copy=False)]
-""",
-    "shared memory of both": """
+SHARED = """
 kept = [convert(at_offset(np.ones(1 << 19, "f4"), 0), "jax", copy=False) for _ in range(20)]
 kept += [convert(torch.ones(1 << 19), "jax", copy=False) for _ in range(20)]
 kept += [convert(array, "numpy", copy=False) for array in kept]
-""",
-}
+print("left")
+"""
 
 
-@pytest.mark.parametrize(
-    "times",
-    [1, pytest.param(20, marks=[pytest.mark.stress, pytest.mark.timeout(7200)])],
-    ids=["once", "often"],
-)
-@pytest.mark.parametrize("case", EXITS)
-def test_exit_is_clean(run_python, case, times):
-    for _ in range(times):
-        assert run_python(f"{START}{EXITS[case]}\nprint('left')", timeout=120) == "left\n"
+def test_exit_with_shared_memory_is_clean(run_python):
+    assert run_python(START + SHARED) == "left\n"

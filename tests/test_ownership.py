@@ -432,18 +432,14 @@ def test_argument_that_the_caller_keeps_is_copied(call, case):
 # --- without proof
 
 
-@pytest.mark.parametrize(
-    "interpreter",
-    [
-        "import sys; sys.version_info = (3, 14, 0, 'final', 0)",
-        "import sysconfig; sysconfig.get_config_var = lambda name: 1",
-        "import sys; sys.implementation.name = 'pypy'",
-    ],
-)
-def test_where_counts_prove_nothing_all_is_copied(run_python, interpreter):
-    code = f"""
-import numpy as np
-{interpreter}
+# What an interpreter looks like on which a count proves nothing.
+UNPROVING = [
+    "import sys; sys.version_info = (3, 14, 0, 'final', 0)",
+    "import sysconfig; sysconfig.get_config_var = lambda name: 1",
+    "import sys; sys.implementation.name = 'pypy'",
+]
+
+ALL_IS_COPIED = """
 import arrayferry
 from arrayferry._core import ownership
 assert not ownership.COUNTS_PROVE
@@ -456,7 +452,11 @@ del array
 assert result.__array_interface__["data"][0] != address
 print("copied")
 """
-    assert run_python(code) == "copied\n"
+
+
+@pytest.mark.parametrize("interpreter", UNPROVING)
+def test_where_counts_prove_nothing_all_is_copied(run_python, interpreter):
+    assert run_python(f"import numpy as np\n{interpreter}\n{ALL_IS_COPIED}") == "copied\n"
 
 
 def test_here_the_proof_is_on_as_documented():

@@ -196,9 +196,12 @@ def test_shape_without_values_is_a_leaf(jax, target):
 
 
 def test_debug_nans_and_transfer_guard_do_not_stop_a_conversion(jax):
-    source = np.array([np.nan, 1.0], "float32")
-    with jax.debug_nans(True), jax.transfer_guard("disallow"):
-        assert np.isnan(np.asarray(convert(source, "jax"))[0])
+    source = np.array([np.nan, np.inf], "float32")
+    there = jax.numpy.asarray(source)
+    with jax.debug_nans(True), jax.debug_infs(True), jax.transfer_guard("disallow"):
+        for value in source, there:
+            assert np.isnan(np.asarray(convert(value, "jax"))[0])
+            assert convert(value, "jax", dtypes={"float32": "float16"}).dtype == "float16"
         assert convert(2.5, "jax").dtype == "float32"
 
 

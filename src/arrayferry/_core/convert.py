@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache, partial
-from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -199,11 +198,15 @@ class Converter:
 
 
 def known_again(name: str) -> str:
-    """The name of a framework, made known in a new process as it was in the one that pickled it."""
+    """The name of a framework, if it means one here too.
+
+    It comes out of a pickle: so no module is imported for it but those of registered frameworks.
+    """
     try:
         find_framework(name)
-    except UnknownFrameworkError:
-        import_module(name)  # of a library that nobody registered
+    except UnknownFrameworkError as error:
+        what = f"{name!r} means no array framework in this process"
+        raise UnknownFrameworkError(what, f"if it is one, import {name} before unpickling") from error
     return name
 
 

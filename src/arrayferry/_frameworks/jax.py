@@ -5,6 +5,7 @@
 * numbers -> strongly typed, so that they do not add entries to the jit cache
 * sharded -> gathered, where this process holds all shards
 * typed PRNG keys -> left alone; tracers, refs and deleted arrays -> refused
+* in a process that was forked after JAX had started -> refused: JAX would wait for threads that stayed behind
 
 JAX reads what it is given after its calls return, `copy=True` or not: it is only ever given memory
 that nobody else can write. See https://github.com/jax-ml/jax/issues/37830.
@@ -12,6 +13,7 @@ that nobody else can write. See https://github.com/jax-ml/jax/issues/37830.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -28,6 +30,33 @@ if TYPE_CHECKING:
 
 # The alignment at which XLA's CPU client uses memory in place instead of copying it.
 ALIGNMENT = 64
+
+# Whether this process was forked from one in which JAX had started.
+_forked = False
+
+
+def _after_fork() -> None:
+    global _forked
+    _forked = _forked or _has_started()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _has_started() -> bool:
+    """Whether JAX has threads. Where it cannot be asked any more, one that is imported may have."""
+    ask = getattr(sys.modules.get("jax._src.xla_bridge"), "backends_are_initialized", None)
+    return "jax" in sys.modules if ask is None else bool(ask())
+
+
+def _refuse_if_forked() -> None:
+    if _forked:
+        raise DeviceError(
+            "this process was forked after JAX had started: JAX would wait here for ever for its threads",
+            'start it otherwise, as with AsyncVectorEnv(..., context="forkserver") or "spawn"; '
+            "or wrap the vector environment instead of those in its workers",
+        )
 
 
 def to_numpy(array: jax.Array, share: bool) -> Array | None:
@@ -52,7 +81,7 @@ def to_numpy(array: jax.Array, share: bool) -> Array | None:
 def snapshot(array: jax.Array) -> Array | None:
     """A copy in NumPy, over the buffer protocol."""
     try:
-        return np.array(array) if type(array) is array_type() else None
+        return np.array(array) if type(array) is array_type() and not _forked else None
     except (RuntimeError, TypeError, ValueError):
         return None
 
@@ -61,6 +90,7 @@ def from_numpy(array: Array, device: Any, share: bool) -> jax.Array:
     """An array that adopts the memory if it is aligned, and else a copy of it."""
     import jax
 
+    _refuse_if_forked()
     if share:
         return _alias(array, device)
     made: jax.Array = jax.device_put(array, device)
@@ -69,7 +99,15 @@ def from_numpy(array: Array, device: Any, share: bool) -> jax.Array:
 
 def from_numpy_all(device: Any) -> Callable[[list[Array]], list[jax.Array]] | None:
     """Many at once, on one device."""
-    return put_all(device) if device is None or hasattr(device, "platform") else None
+    if device is not None and not hasattr(device, "platform"):  # a sharding
+        return None
+    put = put_all(device)
+
+    def put_if_not_forked(arrays: list[Array]) -> list[jax.Array]:
+        _refuse_if_forked()
+        return put(arrays)
+
+    return put_if_not_forked
 
 
 def _alias(array: Array, device: Any) -> jax.Array:
@@ -107,10 +145,11 @@ def within(array: jax.Array, device: Any, dtype: str | None, share: bool) -> jax
             what = f"{array.dtype} on {array.sharding} is not {dtype or array.dtype} on {device}"
             raise SharingError(what, "copy=None, which makes it so")
         return array
-    new = array.astype(dtype) if casts else array
-    new = jax.device_put(new, device) if moves else new
-    new = jnp.array(new, copy=True) if new is array else new
-    return new.block_until_ready()
+    with jax.debug_nans(False), jax.debug_infs(False):  # a copy computes nothing that could be wrong
+        new = array.astype(dtype) if casts else array
+        new = jax.device_put(new, device) if moves else new
+        new = jnp.array(new, copy=True) if new is array else new
+        return new.block_until_ready()
 
 
 def from_dlpack(array: Any) -> jax.Array:
@@ -133,6 +172,7 @@ def device(spec: Any) -> Any:
     """A `jax.Device` for `"cpu:1"` or `"gpu"`; a device or a sharding stays what it is."""
     import jax
 
+    _refuse_if_forked()
     if spec is None or isinstance(spec, (jax.Device, jax.sharding.Sharding)):
         return spec
     platform, _, index = str(spec).partition(":")
@@ -197,6 +237,7 @@ def _x64() -> bool:
 def _refuse_what_has_no_values(array: Any) -> None:
     import jax
 
+    _refuse_if_forked()
     if isinstance(array, jax.core.Tracer):
         raise UnsupportedError("a JAX tracer has no values yet", "convert outside of jit, grad and vmap")
     if not isinstance(array, jax.Array):

@@ -8,9 +8,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,34 @@ from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 if TYPE_CHECKING:
     import torch
 
+# Whether this process was forked from one that had torch: its threads stayed behind, and work that
+# torch gives to them is never done. See https://github.com/pytorch/pytorch/issues/17199.
+_forked = False
+
+
+def _after_fork() -> None:
+    global _forked
+    _forked = _forked or "torch" in sys.modules
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+_AS_IT_IS = nullcontext()
+
 
 def to_numpy(tensor: torch.Tensor, share: bool) -> Array:
     """A view of the tensor's memory; a fresh array where it is lazy, or not on the CPU."""
@@ -32,13 +61,15 @@ def to_numpy(tensor: torch.Tensor, share: bool) -> Array:
         state = f"on {tensor.device}" if not tensor.is_cpu else "conjugated or negated lazily"
         raise SharingError(f"NumPy cannot see the memory of a tensor {state}", "copy=None")
     name = _name(tensor.dtype)
-    if name in STANDARD:
+    if name in STANDARD and not _forked:
         return tensor.numpy(force=True)
-    return _extended_to_numpy(tensor.detach().cpu().resolve_conj().resolve_neg(), name, share)
+    with _one_thread() if _forked else _AS_IT_IS:
+        plain = tensor.detach().cpu().resolve_conj().resolve_neg()
+        return plain.numpy() if name in STANDARD else _extended_to_numpy(plain, name, share)
 
 
 def snapshot(tensor: torch.Tensor) -> Array | None:
-    """A copy in NumPy. What torch's own `numpy()` does not refuse is that there is no memory."""
+    """A copy in NumPy. Torch's own `numpy()` refuses all that it should, but for memory that is not there."""
     try:
         if (
             type(tensor) is sys.modules["torch"].Tensor
@@ -115,7 +146,7 @@ def within(tensor: torch.Tensor, device: torch.device | None, dtype: str | None,
             what = f"{tensor.dtype} on {tensor.device} is not {wanted} on {there}"
             raise SharingError(what, "copy=None, which makes it so")
         return tensor
-    with torch.inference_mode(False), torch.no_grad():
+    with torch.inference_mode(False), torch.no_grad(), _one_thread() if _forked else _AS_IT_IS:
         # A tensor from inside inference_mode may only be copied, not viewed, outside of it.
         moved = tensor.to(there, wanted, copy=True, memory_format=torch.contiguous_format)
         return moved.resolve_conj().resolve_neg()

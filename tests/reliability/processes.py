@@ -1,0 +1,58 @@
+"""R8: vector environments in other processes work, or say at once that they would hang."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from itertools import product
+
+from reliability.child import SOURCE, TESTS, finished
+from reliability.goal import Goal
+from reliability.subjects import Subject
+
+# Around the vector environment; around each environment in its worker; and around such an environment
+# that computes with the framework itself.
+WHERE = ["inside", "outside", "environment"]
+CONTEXTS = ["fork", "forkserver", "spawn"]
+PROGRAMS = list(product(CONTEXTS, WHERE, ["jax", "torch"]))
+
+REFUSAL = "this process was forked after JAX had started"
+
+
+def steps_or_says_why(number: int, subject: Subject) -> None:
+    context, where, framework = PROGRAMS[number % len(PROGRAMS)]
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        program = subprocess.Popen(
+            [sys.executable, "-m", "reliability.workers", subject.name, framework, where, context],
+            env={**os.environ, "PYTHONPATH": f"{SOURCE}{os.pathsep}{TESTS}"},
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+        assert finished(program, 60), f"{framework} {where}, {context}: it hangs"
+        out.seek(0)
+        err.seek(0)
+        said, complained = out.read(), err.read()
+    stepped = program.returncode == 0 and said == "stepped\n"
+    # Only what would hang may be refused.
+    may_refuse = (context, framework) == ("fork", "jax") and where != "outside"
+    refused = may_refuse and program.returncode > 0 and REFUSAL in complained
+    last = complained.splitlines()[-1:]
+    assert stepped or refused, f"{framework} {where}, {context}: exit code {program.returncode}: {last}"
+
+
+GOALS = [
+    Goal(
+        name="R8",
+        title="environments in other processes work, or say that they would hang",
+        trial=steps_or_says_why,
+        unit=f"one of {len(PROGRAMS)} programs with AsyncVectorEnv: 3 ways to start, wrapped in 3 places",
+        full=10 * len(PROGRAMS),
+        thin=6,
+        peer=len(PROGRAMS),
+        isolated=True,
+        patience=200,
+    )
+]

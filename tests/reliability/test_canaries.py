@@ -1,0 +1,12 @@
+"""What the frameworks do, and our policy rests on."""
+
+from __future__ import annotations
+
+import pytest
+
+from reliability.canaries import CANARIES
+
+
+@pytest.mark.parametrize("canary", CANARIES, ids=lambda canary: canary.__name__)
+def test_framework_has_not_changed(canary):
+    canary()

@@ -1,0 +1,75 @@
+"""The table of bad inputs and that of refusals: complete, true, and the same in the docs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from reliability.child import SOURCE, TESTS
+from reliability.pages import BEGIN, DOCS, END, RESULTS, put, reliability
+
+for needed in ("torch", "jax", "dask", "sparse", "array_api_strict", "mlx"):
+    pytest.importorskip(needed)
+
+
+def run(*command):
+    """In a process of its own, where JAX is asked for two devices before it starts."""
+    return subprocess.run(
+        [sys.executable, *command],
+        env={"PYTHONPATH": f"{SOURCE}:{TESTS}", "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=250,
+    )
+
+
+def test_every_bad_input_becomes_what_the_table_says():
+    from reliability.inputs import INPUTS, TARGETS
+
+    done = run("-m", "reliability.outcomes")
+    assert done.stdout == f"{len(INPUTS) * len(TARGETS)} looked at\n", done.stdout + done.stderr
+    assert len(INPUTS) >= 90
+
+
+MISSING = """
+import reliability.inputs
+from reliability.refusals import SECTIONS, refused
+from reliability.sites import raised_in, runs_elsewhere, sites
+errors = [(what, refused(call)) for rows in SECTIONS.values() for what, call in rows.items()]
+seen = {raised_in(error) for _, error in errors}
+print({(one.file, one.function) for one in sites() if not runs_elsewhere(one)} - seen)
+print([what for what, error in errors if not error.hint])
+print(len(list(sites())) > 50)
+"""
+
+
+def test_every_refusal_in_the_source_has_a_row():
+    assert run("-c", MISSING).stdout == "set()\n[]\nTrue\n"
+
+
+def test_page_of_refusals_is_current():
+    page = (DOCS / "refusals.md").read_text(encoding="utf-8")
+    versions = f"With torch {version('torch')} and JAX {version('jax')}."
+    if versions not in page:
+        pytest.skip("messages of other versions of the frameworks")
+    done = run("-m", "reliability.pages", "--check", "refusals.md")
+    assert done.returncode == 0, done.stderr
+
+
+def test_page_of_figures_is_made_of_the_file():
+    page = DOCS / "reliability.md"
+    assert put(page, reliability()) == page.read_text(encoding="utf-8")
+    assert RESULTS.exists()
+
+
+def test_another_part_replaces_the_one_between_the_marks(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    assert put(page, "new") == f"before\n{BEGIN}\n\nnew\n\n{END}\nafter\n"
+    page.write_text("no marks")
+    with pytest.raises(AssertionError, match="no place"):
+        put(page, "new")

@@ -1,0 +1,114 @@
+"""A forked process has its parent's memory and none of its threads: JAX is refused there, torch works."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+
+# Runs each case in a forked process, and says how that ended.
+START = """
+import os, signal, sys, time, warnings
+import numpy as np
+import arrayferry
+from arrayferry import convert, Converter
+
+warnings.simplefilter("ignore")  # JAX warns of every fork
+signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+def forked(name, case):
+    sys.stdout.flush()
+    child = os.fork()
+    if not child:
+        signal.alarm(30)  # which ends a process that hangs
+        try:
+            case()
+            print(name, "worked", flush=True)
+        except arrayferry.FerryError as error:
+            print(name, "refused:", error.hint, flush=True)
+        os._exit(0)
+    ended = os.waitpid(child, 0)[1]
+    if ended:
+        print(name, "hung" if ended == signal.SIGALRM else f"ended with {ended}", flush=True)
+"""
+
+small, big = "np.ones(4, 'f4')", "np.ones((1000, 1000), 'f4')"
+
+JAX = f"""
+import jax, jax.numpy as jnp
+array, to_jax = jnp.ones((500, 500)), Converter("jax")
+to_jax({big})
+forked("a new converter", lambda: Converter("jax"))
+forked("an old converter", lambda: to_jax({{"x": {small}}}))
+forked("a number", lambda: to_jax(1.5))
+forked("from JAX", lambda: convert([array], "numpy"))
+forked("within JAX", lambda: convert([array], "jax"))
+forked("a forked process's own", lambda: forked("grandchild", lambda: to_jax({small})))
+forked("without JAX", lambda: convert({small}, "numpy"))
+"""
+
+
+def test_jax_is_refused_once_it_has_started(run_python):
+    pytest.importorskip("jax")
+    lines = run_python(START + JAX).splitlines()
+    names = ["a new converter", "an old converter", "a number", "from JAX", "within JAX", "grandchild"]
+    assert [line.partition(" refused: ")[0] for line in lines if " refused: " in line] == names
+    assert all('context="forkserver"' in line for line in lines if " refused: " in line)
+    assert lines[-2:] == ["a forked process's own worked", "without JAX worked"]
+
+
+def test_jax_that_was_only_imported_works(run_python):
+    pytest.importorskip("jax")
+    code = f"import jax.numpy as jnp\nforked('both', lambda: jnp.sum(convert({small}, 'jax')).item())"
+    assert run_python(START + code) == "both worked\n"
+
+
+TORCH = f"""
+import torch
+torch.set_num_threads(4)
+large = torch.ones(1000, 1000)  # from here on it has threads
+lazy = torch.ones(1000, 1000, dtype=torch.complex64).conj().imag
+brain, to_torch = large.bfloat16(), Converter("torch")
+forked("to torch", lambda: to_torch({big}))
+forked("within torch", lambda: to_torch(large))
+forked("cast", lambda: convert(large, "torch", dtypes={{"float32": "float64"}}))
+forked("from torch", lambda: convert([large, lazy], "numpy"))
+forked("bfloat16", lambda: convert(brain, "numpy"))
+forked("threads", lambda: to_torch(large) is None or torch.get_num_threads() == 4 or 1 / 0)
+"""
+
+
+def test_torch_converts_without_its_threads(run_python):
+    pytest.importorskip("torch")
+    names = ["to torch", "within torch", "cast", "from torch", "bfloat16", "threads"]
+    assert run_python(START + TORCH).splitlines() == [f"{name} worked" for name in names]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="seen on Linux")
+def test_both_would_hang_otherwise(run_python):
+    """When this fails, the frameworks have learned to fork, and need no refusal any more."""
+    pytest.importorskip("torch")
+    pytest.importorskip("jax")
+    code = START.replace("alarm(30)", "alarm(5)") + (
+        "import torch, jax, jax.numpy as jnp\n"
+        "large, array = torch.ones(1000, 1000), jnp.ones(4) + 1\n"
+        "torch.set_num_threads(4); large.clone()\n"
+        "forked('torch', lambda: large.clone())\n"
+        "forked('jax', lambda: (array * 3).block_until_ready())\n"
+    )
+    assert run_python(code).splitlines() == ["torch hung", "jax hung"]
+
+
+def test_jax_still_tells_whether_it_has_started(run_python):
+    """Otherwise one that is only imported would be refused, too."""
+    pytest.importorskip("jax")
+    printed = run_python(
+        "from arrayferry._frameworks import jax as ours\n"
+        "import jax\n"
+        "from jax._src.xla_bridge import backends_are_initialized\n"
+        "print(ours._has_started(), jax.numpy.ones(1).sum(), ours._has_started())\n"
+    )
+    assert printed == "False 1.0 True\n"
