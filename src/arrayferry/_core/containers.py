@@ -28,8 +28,8 @@ __all__ = [
 _T = TypeVar("_T")
 
 _DICT = Container(dict.keys, dict.values, lambda old, new: dict(zip(old, new)), counted=True)
-_LIST = Container(lambda old: range(len(old)), lambda old: old, lambda _, new: new, counted=True)
-_TUPLE = Container(lambda old: range(len(old)), lambda old: old, lambda _, new: tuple(new), counted=True)
+_LIST = Container(lambda old: range(len(old)), iter, lambda _, new: new, counted=True)
+_TUPLE = Container(lambda old: range(len(old)), iter, lambda _, new: tuple(new), counted=True)
 
 
 def _attribute(name: str) -> str:

@@ -8,7 +8,7 @@ raises and leaves no trace, and the walk does it all again: the walk knows the p
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from sys import getrefcount
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from arrayferry._core.tree import KEEP, MANY, Container, Handler
 __all__ = ["Landing", "Lane", "Ways", "adopting", "express", "one_by_one", "together"]
 
 # The values of a container, to their new values.
-Carry = Callable[[Collection[Any]], list[Any]]
+Carry = Callable[[Iterable[Any]], list[Any]]
 
 # The number of references to a value (counted before it is itself an argument), and the value, to its
 # new value.
@@ -115,7 +115,7 @@ def adopting(adopt: Callable[[Array], Any], takes: frozenset[np.dtype[Any]]) -> 
     weak_references, plain, enough = weakref.getweakrefcount, np.ndarray, ownership.unshared
 
     def lane(other: Other) -> Ways:
-        def alone(values: Collection[Any]) -> list[Any]:
+        def alone(values: Iterable[Any]) -> list[Any]:
             return [
                 adopt(value)
                 if type(value) is plain
@@ -162,36 +162,22 @@ def together(land: Callable[[list[Array]], list[Any]], takes: frozenset[np.dtype
         land: from private arrays to the target's, in the same order.
         takes: the dtypes of arrays that may land as they are, if they are ours to take.
     """
-    mask, ours = ownership.OURS_TO_TAKE | ownership.WRITES_BACK, ownership.OURS_TO_TAKE
-    weak_references, plain, enough = weakref.getweakrefcount, np.ndarray, ownership.unshared
 
-    def all_ours(values: Collection[Any]) -> list[Array] | None:
-        arrays = [
-            value
-            for value in values
-            if type(value) is plain
-            and getrefcount(value) <= enough
-            and value.flags.num & mask == ours
-            and value.dtype in takes
-            and not weak_references(value)
-        ]
-        return arrays if len(arrays) == len(values) else None
+    def landing(carry: Carry) -> Carry:
+        def carry_and_land(values: Iterable[Any]) -> list[Any]:
+            found = carry(values)
+            arrays = [one.array for one in found if type(one) is Landing]
+            if len(arrays) == len(found) and arrays:
+                return land(arrays)
+            new = iter(land(arrays) if arrays else ())
+            return [next(new) if type(one) is Landing else one for one in found]
 
-    def landed(found: list[Any]) -> list[Any]:
-        arrays = [one.array for one in found if type(one) is Landing]
-        if not arrays:
-            return found
-        new = iter(land(arrays))
-        return [next(new) if type(one) is Landing else one for one in found]
+        return carry_and_land
 
     def lane(other: Other) -> Ways:
-        alone, shared, _ = one_by_one(other)
-
-        def carry(values: Collection[Any]) -> list[Any]:
-            arrays = all_ours(values)
-            return land(arrays) if arrays else landed(alone(values))
-
-        return Ways(carry, lambda values: landed(shared(values)), lambda box: carry(box)[0])
+        alone, shared, _ = adopting(Landing, takes)(other)
+        all_of_them = landing(alone)
+        return Ways(all_of_them, landing(shared), lambda box: all_of_them(box)[0])
 
     return lane
 

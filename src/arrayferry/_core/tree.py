@@ -33,14 +33,14 @@ class Container:
 
     Attributes:
         keys: its keys, in the order of its values.
-        values: its values, an iterable; of a counted one, a collection.
+        values: its values.
         build: `(original, new values)` to a new container of the same kind.
         step: how a key is written in a path.
         counted: whether only references can reach it (nothing weak, no subclass): see ownership.
     """
 
     keys: Callable[[Any], Iterable[Any]]
-    values: Callable[[Any], Any]
+    values: Callable[[Any], Iterable[Any]]
     build: Callable[[Any, list[Any]], Any]
     step: Callable[[Any], str] = lambda key: f'["{key}"]' if type(key) is str else f"[{key!r}]"
     counted: bool = False

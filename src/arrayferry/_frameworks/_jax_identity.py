@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,9 +41,10 @@ def put_all(device: jax.Device | None) -> Callable[[list[Array]], list[jax.Array
 
     identity, kind = _identity(device), array_type()
     seen: dict[tuple[Any, ...], int] = {}
+    shape_and_dtype, committed = attrgetter("shape", "dtype"), device is not None
 
     def put(arrays: list[Array]) -> list[jax.Array]:
-        shapes = tuple([(array.shape, array.dtype) for array in arrays])
+        shapes = tuple(map(shape_and_dtype, arrays))
         if seen.get(shapes, 0) >= _WORTH_COMPILING or remember(shapes, arrays):
             try:
                 made = identity(*arrays)
@@ -51,7 +53,7 @@ def put_all(device: jax.Device | None) -> Callable[[list[Array]], list[jax.Array
             last: Any = made[-1]
             # It is of another kind inside of a trace or of disable_jit; committed inside of a mesh, to
             # all of it; and not ready where the device is busy, while a transfer is complete.
-            if type(last) is kind and last.committed is (device is not None) and last.is_ready():
+            if type(last) is kind and last.committed is committed and last.is_ready():
                 return list(made)
         if len(arrays) > _AT_ONCE:
             return put(arrays[:_AT_ONCE]) + put(arrays[_AT_ONCE:])
