@@ -12,6 +12,7 @@ import os
 import platform
 import warnings
 from collections.abc import Callable
+from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from arrayferry.cli.measure import measure
 
 # What the rivals are installed as.
 _LIBRARIES = "numpy torch jax gymnasium stable-baselines3 tianshou ray torchrl".split()
+_BEGIN, _END = "<!-- made by benchmarks/bench.py: begin -->", "<!-- end -->"
 _NOT_MEASURED = "GPUs; what a step costs in your environment (arrayferry bench YOUR_ENV measures that)"
 
 
@@ -86,6 +88,30 @@ def show(results: dict[str, dict[str, float]], console: Console) -> None:
             console.print(f"{name}: {told}, arrayferry {us[OURS]:.1f} microseconds")
 
 
+def publish(results: dict[str, Any]) -> None:
+    """The table and the plots in `docs/speed.md`."""
+    page, images = Path("docs/speed.md"), Path("docs/images")
+    images.mkdir(exist_ok=True)
+    plots.draw(results, images)
+    head, _, rest = page.read_text().partition(_BEGIN)
+    page.write_text(f"{head}{_BEGIN}\n{as_markdown(results)}\n{_END}{rest.partition(_END)[2]}")
+
+
+def as_markdown(results: dict[str, Any]) -> str:
+    """The table of goals, and where it was measured."""
+    lines = [f"| work | {BY_HAND} | {THEIRS} | {OURS} | less than Gymnasium (goal) | of by hand (goal) |"]
+    lines.append("|---|--:|--:|--:|--:|--:|")
+    for name, us in results["overhead"].items():
+        work = WORKS[name]
+        hand = f"{us[OURS] / us[BY_HAND]:.2f}x ({work.of_hand}x)" if work.of_hand else ""
+        cells = [f"{us[rival]:.1f}" for rival in (BY_HAND, THEIRS, OURS)]
+        lines.append(
+            f"| {name} | {' | '.join(cells)} | {us[THEIRS] / us[OURS]:.1f}x ({work.less}x) | {hand} |"
+        )
+    where = ", ".join(f"{key} {value}" for key, value in results["where"].items())
+    return "\n".join([*lines, "", f"Microseconds a step, on {date.today()}: {where}."])
+
+
 def main() -> None:
     """Measure, show, and save."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -95,6 +121,7 @@ def main() -> None:
     parser.add_argument(
         "--to", type=Path, default=Path("benchmarks/results"), help="folder for what is saved"
     )
+    parser.add_argument("--publish", action="store_true", help="put the table and the plots into the docs")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     console = Console()
@@ -108,6 +135,8 @@ def main() -> None:
         arguments.to.mkdir(exist_ok=True)
         (arguments.to / "results.json").write_text(json.dumps(results, indent=1) + "\n")
         plots.draw(results, arguments.to)
+        if arguments.publish:
+            publish(results)
         console.print(f"Saved to {arguments.to}: results.json, and the plots.")
     console.print("On " + ", ".join(f"{key} {value}" for key, value in where.items()) + ".")
     console.print(f"Not measured: {_NOT_MEASURED}.")

@@ -72,7 +72,13 @@ def of_bytes(size: int, tell: Tell) -> dict[str, float]:
 
 def crossing(make: Callable[[], Any]) -> dict[str, float]:
     to_torch, to_jax = arrayferry.Converter("torch"), arrayferry.Converter("jax")
-    best = timed({"make": make, "torch": lambda: to_torch(make()), "JAX": lambda: to_jax(make())})
+    best = timed(
+        {
+            "make": make,
+            "torch": lambda: to_torch.unbox([make()]),
+            "JAX": lambda: to_jax.unbox([make()]),
+        }
+    )
     return {name: best[name] - best["make"] for name in ("torch", "JAX")}
 
 

@@ -60,7 +60,7 @@ def test_the_modules_with_examples_are_found():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_in_pages(page):
     text = page.read_text(encoding="utf-8")
-    if ">>>" in text:
+    if re.search(r"^\s*>>> ", text, re.MULTILINE):
         run(examples_in(text, page.name))
     assert not re.search(r"^\s*```(python|py)\s*$", text, re.MULTILINE), "code without >>> is not run"
 
