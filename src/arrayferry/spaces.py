@@ -114,15 +114,18 @@ def _short_integer(space: spaces.Discrete[Any], long: Fit) -> Fit:
     """From one integer, by way of a list of the members."""
     # Behind the members stands nothing, for the indices that Python counts from the end.
     members = [*map(np.dtype(space.dtype).type, range(int(space.n))), *[None] * int(space.n)]
-    faster = TypeTable(lambda cls: getattr(owner_of(cls), "item", None))
+    items: dict[type, Callable[[Any], Any]] = {}
 
     def short(action: Any) -> Any:
         try:
             if not action.shape:
-                item = faster[type(action)]
-                member = members[action.item() if item is None else item(action)]
+                member = members[items[type(action)](action)]
                 if member is not None:
                     return member
+        except KeyError:
+            kind = type(action)
+            items[kind] = getattr(owner_of(kind), "item", None) or kind.item
+            return short(action)
         except Exception:  # no array, no integer, no member, or refused: the long way will say so
             pass
         return long(action)

@@ -106,12 +106,13 @@ class Converter:
         self._express = Decisions(self._express_ways)
         for tells in (False, True):  # now, so that the first step takes no longer than the second
             self._express[tells]
+        self._unbox_value = self.unboxer("value")
 
     def __call__(self, value: Any) -> Any:
         """Convert a value: a leaf, or any structure of them."""
         box = [value]
         del value  # so that the box alone holds it, if the caller holds it no more
-        return self.unbox_one(box, "value")
+        return self._unbox_value(box)
 
     def unbox(
         self,
@@ -133,13 +134,18 @@ class Converter:
             pass  # and what the lane held is dropped, before the walk counts references
         return walk(box, self._handlers, names, on_keep)
 
-    def unbox_one(self, box: list[Any], name: str, on_keep: OnKeep | None = None) -> Any:
-        """The same for one value."""
-        try:
-            return self._express[on_keep is not None].one(box)
-        except Exception:
-            pass
-        return walk(box, self._handlers, (name,), on_keep)[0]
+    def unboxer(self, name: str, on_keep: OnKeep | None = None) -> Callable[[list[Any]], Any]:
+        """The same for one value, as a function: it is called in every step."""
+        express, handlers, tells = self._express, self._handlers, on_keep is not None
+
+        def unbox(box: list[Any]) -> Any:
+            try:
+                return express[tells].one(box)
+            except Exception:
+                pass
+            return walk(box, handlers, (name,), on_keep)[0]
+
+        return unbox
 
     def _express_ways(self, tells: bool) -> Ways:
         framework, device, copy = self.framework, self.device, self.copy
@@ -241,7 +247,7 @@ def convert(
     """
     box = [value]
     del value
-    return _converter(to, device, copy, tuple(dtype_names(dtypes).items())).unbox_one(box, "value")
+    return _converter(to, device, copy, tuple(dtype_names(dtypes).items()))._unbox_value(box)
 
 
 def _converter(

@@ -50,9 +50,13 @@ class Boundary:
 
     Attributes:
         enter: from an action to a member of the action space, in the environment's framework.
+        leave_one: from a list that alone holds an observation, to that in the agent's framework.
+        leave_info: from a list that alone holds an info, to that in the agent's framework.
     """
 
     enter: Callable[[Any], Any]
+    leave_one: Callable[[list[Any]], Any]
+    leave_info: Callable[[list[Any]], Any]
 
     def __init__(
         self,
@@ -70,12 +74,14 @@ class Boundary:
         self._env_device, self.device = env_device, target_device
         self._enter_by("numpy" if env_xp is None else env_xp, None if env_xp is None else env_device)
         self._warned: set[str] = set()
+        self._leave_by()
 
     def _enter_by(self, env_xp: Namespace, device: Any) -> None:
         copy = self._outgoing.copy
         self._incoming = Converter(env_xp, device, copy=copy)
         self._options = Converter(env_xp, device, copy=copy, _numbers=False)
         self._fit = fitter(self._action_space, self._incoming)
+        self._unbox_action = self._incoming.unboxer("action", self._warn)
         self.enter = shortcut(self._action_space, self._incoming, self._enter)
 
     def arguments(self) -> dict[str, Any]:
@@ -95,7 +101,7 @@ class Boundary:
     def _enter(self, action: Any) -> Any:
         box = [action]
         del action
-        return self._fit(self._incoming.unbox_one(box, "action", self._warn))
+        return self._fit(self._unbox_action(box))
 
     def enter_options(self, options: dict[str, Any] | None) -> dict[str, Any] | None:
         """The options' arrays in the environment's framework; its numbers are anybody's."""
@@ -108,18 +114,18 @@ class Boundary:
             self._learn(box)
         return self._outgoing.unbox(box, names, self._warn)
 
-    def leave_one(self, box: list[Any]) -> Any:
-        """An observation, which only the box holds."""
-        if self._learns:
-            self._learn(box)
-        return self._outgoing.unbox_one(box, "obs", self._warn)
+    def _leave_by(self) -> None:
+        # Who has leaves without a counterpart in an info is not warned.
+        ways = self._outgoing.unboxer("obs", self._warn), self._outgoing.unboxer("info")
+        self.leave_one, self.leave_info = map(self._learning, ways) if self._learns else ways
 
-    def leave_info(self, box: list[Any]) -> dict[str, Any]:
-        """An info, which only the box holds. Who has leaves without a counterpart in it is not warned."""
-        if self._learns:
-            self._learn(box)
-        info: dict[str, Any] = self._outgoing.unbox_one(box, "info")
-        return info
+    def _learning(self, leave: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+        def learn_and_leave(box: list[Any]) -> Any:
+            if self._learns:
+                self._learn(box)
+            return leave(box)
+
+        return learn_and_leave
 
     def _learn(self, box: list[Any]) -> None:
         """The first array tells whose environment it is, and where. One without arrays may speak NumPy."""
@@ -144,6 +150,7 @@ class Boundary:
             framework, array = found[0]
             here = framework.place(array) if self._env_device is None else self._env_device
             self._learns = False
+            self._leave_by()
             self._enter_by(framework, here)
 
     def seen(self, space: spaces.Space[Any], *, of_actions: bool = False) -> spaces.Space[Any]:

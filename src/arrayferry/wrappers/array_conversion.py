@@ -86,7 +86,7 @@ class ArrayConversion(Crossing[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], Reco
         options = {"spaces": spaces, "scalars": scalars, "sanitize": unwatched(sanitize)}
         self._record(**self._boundary.arguments(), **options)
         gym.Wrapper.__init__(self, env)
-        self._scalars = scalars
+        self._scalars_too = scalars == "target"
         if spaces == "target":
             self.observation_space = self._boundary.seen(env.observation_space)
             self.action_space = self._boundary.seen(env.action_space, of_actions=True)
@@ -97,19 +97,19 @@ class ArrayConversion(Crossing[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], Reco
         if type(result) is not tuple or len(result) != 5:
             result = returned(result, "step", STEP)
         obs, reward, terminated, truncated, info = result
-        boundary, box, infos = self._boundary, [obs], [info]
-        has_info = bool(info) or type(info) is not dict
+        boundary, box = self._boundary, [obs]
+        infos = [info] if info or type(info) is not dict else None
         del result, obs, info  # so that the boxes alone hold what they hold
-        if self._scalars == "target":
+        if self._scalars_too:
             box += reward, as_array(terminated), as_array(truncated)
             obs, reward, terminated, truncated = boundary.leave(box, STEP)
-            return obs, reward, terminated, truncated, boundary.leave_info(infos)
+            return obs, reward, terminated, truncated, boundary.leave_info(infos) if infos else {}
         return (
             boundary.leave_one(box),
             reward if type(reward) is float else self._number(reward),
             terminated if type(terminated) is bool else self._flag(terminated, "terminated"),
             truncated if type(truncated) is bool else self._flag(truncated, "truncated"),
-            boundary.leave_info(infos) if has_info else {},
+            boundary.leave_info(infos) if infos else {},
         )
 
     @staticmethod
