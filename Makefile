@@ -11,6 +11,8 @@ TFP_VENV   ?= .venv-tfp
 TFP_EXTRAS ?= paddle,test
 TENSORFLOW ?= tensorflow-cpu
 
+BENCH_VENV ?= .venv-bench
+
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready-$(EXTRAS)
 CODE   := src tests tools examples benchmarks docs/conf.py
@@ -36,8 +38,8 @@ stress: $(VENV)/.ready-stress ## every goal of docs/reliability.md, with its fig
 	@$(if $(findstring --quick,$(ARGS)),,$(BIN)/$(PYTEST) -n $(WORKERS) -m stress)
 	@PYTHONPATH=tests $(BIN)/python -m reliability --workers $(WORKERS) $(ARGS)
 
-bench: $(READY) ## how fast it is here
-	@$(BIN)/python benchmarks/bench.py $(ARGS)
+bench: $(BENCH_VENV)/.ready ## how fast it is here, against all rivals
+	@$(BENCH_VENV)/bin/python benchmarks/bench.py $(ARGS)
 
 coverage: $(READY) ## the tests, and the lines that they do not reach
 	@$(BIN)/$(PYTEST) -n $(WORKERS) --cov --cov-report=term $(ARGS)
@@ -79,6 +81,9 @@ $(VENV)/.ready-lint: $(READY)
 
 $(VENV)/.ready-docs: $(READY)
 	$(call install,$(VENV),-e ".[docs]",Sphinx (half a minute))
+
+$(BENCH_VENV)/.ready: pyproject.toml constraints.txt
+	$(call install,$(BENCH_VENV),-e ".[bench]",the rivals of the benchmark (about 3 GB; some minutes))
 
 $(TFP_VENV)/.ready: pyproject.toml constraints.txt
 	$(call install,$(TFP_VENV),-e ".[$(TFP_EXTRAS)]" $(TENSORFLOW),TensorFlow and Paddle (about 2 GB; some minutes))

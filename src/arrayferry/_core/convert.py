@@ -47,7 +47,8 @@ def register_leaf(cls: type[_T], become: Callable[[_T, Converter], Any]) -> None
 
     Args:
         cls: the type.
-        become: `(value, converter)` to the converted value; the converter is there to call.
+        become: `(value, converter)` to the converted value; the converter is there to call. It may be
+            asked twice, when something else in the structure is out of the ordinary.
 
     Example:
         >>> import arrayferry

@@ -39,7 +39,7 @@ def put_all(device: jax.Device | None) -> Callable[[list[Array]], list[jax.Array
     """From private NumPy arrays to arrays on the device, or on the default one, which are complete."""
     import jax
 
-    identity, kind = _identity(device), array_type()
+    identity = _identity(device)
     seen: dict[tuple[Any, ...], int] = {}
     shape_and_dtype, committed = attrgetter("shape", "dtype"), device is not None
 
@@ -53,7 +53,7 @@ def put_all(device: jax.Device | None) -> Callable[[list[Array]], list[jax.Array
             last: Any = made[-1]
             # It is of another kind inside of a trace or of disable_jit; committed inside of a mesh, to
             # all of it; and not ready where the device is busy, while a transfer is complete.
-            if type(last) is kind and last.committed is committed and last.is_ready():
+            if type(last) is array_type() and last.committed is committed and last.is_ready():
                 return list(made)
         if len(arrays) > _AT_ONCE:
             return put(arrays[:_AT_ONCE]) + put(arrays[_AT_ONCE:])
@@ -73,7 +73,7 @@ def put_all(device: jax.Device | None) -> Callable[[list[Array]], list[jax.Array
 
 @cache
 def array_type() -> Any:
-    """What arrays are of that have values: not tracers, not typed keys."""
+    """What arrays are of that have values: not tracers, not typed keys. To ask starts JAX's threads."""
     import jax
 
     return type(jax.device_put(np.zeros(())))
