@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
@@ -16,7 +15,7 @@ import numpy as np
 import torch
 
 import arrayferry
-from arrayferry import Converter, FerryError, convert, wrappers
+from arrayferry import Converter, FerryError, Framework, convert, wrappers
 from arrayferry._core import framework
 from arrayferry.testing import at_offset
 from reliability.inputs import INPUTS, REFUSALS, _on_two, _read_only
@@ -78,11 +77,12 @@ def _failing(*_: Any) -> Any:
 
 
 def _with_framework(call: Call, **changes: Any) -> Call:
-    """Call with a framework of its own in the registry, which is NumPy with changes."""
+    """Call with a framework of its own in the registry: NumPy without its shortcuts, and with changes."""
 
     def registered() -> None:
         numpy = framework.registered()["numpy"]
-        arrayferry.register_framework(replace(numpy, **{"name": "mylib", "arrays": (), **changes}))
+        needed = {name: getattr(numpy, name) for name in ("modules", "to_numpy", "from_numpy", "dtypes")}
+        arrayferry.register_framework(Framework(**{"name": "mylib", "arrays": (), **needed, **changes}))
         try:
             call()
         finally:
