@@ -114,7 +114,7 @@ def _short_integer(space: spaces.Discrete[Any], long: Fit) -> Fit:
     """From one integer, by way of a list of the members."""
     # Behind the members stands nothing, for the indices that Python counts from the end.
     members = [*map(np.dtype(space.dtype).type, range(int(space.n))), *[None] * int(space.n)]
-    items: dict[type, Callable[[Any], Any]] = {}
+    items: dict[type, Any] = {}
 
     def short(action: Any) -> Any:
         try:
@@ -123,8 +123,8 @@ def _short_integer(space: spaces.Discrete[Any], long: Fit) -> Fit:
                 if member is not None:
                     return member
         except KeyError:
-            kind = type(action)
-            items[kind] = getattr(owner_of(kind), "item", None) or kind.item
+            kind: Any = type(action)
+            items[kind] = getattr(owner_of(kind), "item", None) or getattr(kind, "item", None)
             return short(action)
         except Exception:  # no array, no integer, no member, or refused: the long way will say so
             pass
