@@ -98,7 +98,7 @@ class ArrayConversion(Crossing[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], Reco
             result = returned(result, "step", STEP)
         obs, reward, terminated, truncated, info = result
         boundary, box = self._boundary, [obs]
-        infos = [info] if info or type(info) is not dict else None
+        infos = [info] if type(info) is not dict or info else None
         del result, obs, info  # so that the boxes alone hold what they hold
         if self._scalars_too:
             box += reward, as_array(terminated), as_array(truncated)

@@ -87,13 +87,12 @@ class ArrayConversion(Crossing[ArrayT], VectorWrapper[ArrayT, Any, Any, Any, Arr
         if type(result) is not tuple or len(result) != 5:
             result = returned(result, "step", STEP)
         *box, info = result
-        infos = [info]
-        has_info = bool(info) or type(info) is not dict
+        infos = [info] if type(info) is not dict or info else None
         del result, info  # so that the boxes alone hold what they hold
-        if self._dense_final and "final_obs" in infos[0]:
+        if infos and self._dense_final and "final_obs" in infos[0]:
             infos = [{**infos[0], "final_obs": self._dense(infos[0]["final_obs"])}]
         obs, reward, terminated, truncated = self._boundary.leave(box, STEP)
-        return obs, reward, terminated, truncated, self._boundary.leave_info(infos) if has_info else {}
+        return obs, reward, terminated, truncated, self._boundary.leave_info(infos) if infos else {}
 
     @property
     def _inner(self) -> Any:
