@@ -104,6 +104,7 @@ class Converter:
         self._numbers = _numbers
         job = Job(self.framework, self.device, copy, self.dtypes)
         self._handlers = TypeTable(partial(self._handler_for, job))
+        self._lane = self._choose_lane()
         self._express = Decisions(self._express_ways)
         for tells in (False, True):  # now, so that the first step takes no longer than the second
             self._express[tells]
@@ -148,19 +149,23 @@ class Converter:
 
         return unbox
 
-    def _express_ways(self, tells: bool) -> Ways:
+    def _choose_lane(self) -> tuple[Lane, Mapping[type, Handler]]:
         framework, device, copy = self.framework, self.device, self.copy
-        if copy is False or _is_registered(np.ndarray) or _is_registered(dict):
-            return express(one_by_one, self._handlers, tells, framework.outside)
+        if copy is False:
+            return one_by_one, self._handlers
         land_all = framework.from_numpy_all(device)
         land = Landing if land_all else framework.adopt(device)
         job = Job(framework, device, copy, self.dtypes, land)
-        lane: Lane = one_by_one
+        handlers = TypeTable(partial(self._handler_for, job))
         if land_all is not None:
-            lane = together(land_all, job.plain if copy is None else frozenset())
-        elif land is not None and copy is None:
-            lane = adopting(land, job.plain)
-        return express(lane, TypeTable(partial(self._handler_for, job)), tells, framework.outside)
+            return together(land_all, job.plain if copy is None else frozenset()), handlers
+        return adopting(land, job.plain) if land and copy is None else one_by_one, handlers
+
+    def _express_ways(self, tells: bool) -> Ways:
+        lane, handlers = self._lane
+        if _is_registered(np.ndarray) or _is_registered(dict):  # the lanes know their own ways with these
+            lane, handlers = one_by_one, self._handlers
+        return express(lane, handlers, tells, self.framework.outside)
 
     @property
     def device_name(self) -> Any:
