@@ -20,7 +20,7 @@ from arrayferry._core.dtypes import ML_DTYPES, cast_for, first_lost
 from arrayferry._core.framework import Array, TypeTable, dtype_name, owner_of
 from arrayferry.errors import FerryError
 
-__all__ = ["Fit", "fitter", "seen_from", "shortcut"]
+__all__ = ["Fit", "fitter", "numpy_converter", "seen_from", "shortcut"]
 
 # From a value of the environment's framework to a member of the space; a value that has not a
 # member's shape or kind comes back as it is, for the environment to judge.
@@ -259,12 +259,13 @@ def _cast_or_leave(value: Any, dtype: np.dtype[Any], to_env: Converter) -> Any:
 
 
 @cache
-def _numpy_converter() -> Converter:
+def numpy_converter() -> Converter:
+    """Into NumPy, where numbers stay numbers."""
     return Converter("numpy", _numbers=False)
 
 
 def _to_numpy(value: Any) -> Any:
-    return _numpy_converter()(value)
+    return numpy_converter()(value)
 
 
 @cache
@@ -340,7 +341,7 @@ class _Seen:
             value = _to_numpy(x)
         except FerryError:
             return False
-        fit = fitter(space, _numpy_converter())
+        fit = fitter(space, numpy_converter())
         return bool(space.contains(value) or space.contains(fit(value)) or _is_in_rounded(space, value))
 
     def seed(self, seed: Any = None) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import arrayferry
+from arrayferry._core.framework import find_framework
 from arrayferry.cli.environments import make
 from arrayferry.cli.measure import Trip
 
@@ -109,13 +110,12 @@ def _leaving(to: str) -> Callable[[Any], Any]:
 
 
 def _maker(to: str) -> Callable[[Any], Any]:
-    framework = arrayferry.Converter(to).framework
     if to == "torch":
         import torch
 
         return lambda value: torch.from_numpy(value) if type(value) is np.ndarray else _as_tensor(value)
-    make_array: Callable[[Any], Any] = getattr(framework.load(), "asarray", None) or arrayferry.Converter(to)
-    return make_array
+    make_array: Callable[[Any], Any] | None = getattr(find_framework(to).load(), "asarray", None)
+    return make_array or arrayferry.Converter(to)
 
 
 def _as_tensor(value: Any) -> Any:
@@ -129,7 +129,7 @@ def _their_wrapper(env: Any, home: str, to: str, vector: int | None) -> Any:
     import gymnasium as gym
 
     wrapper: Any = (gym.wrappers.vector if vector else gym.wrappers).ArrayConversion
-    here, there = (arrayferry.Converter(name).framework.load() for name in (home, to))
+    here, there = (find_framework(name).load() for name in (home, to))
     return wrapper(env, env_xp=here, target_xp=there)
 
 

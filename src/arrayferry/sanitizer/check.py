@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from arrayferry._core.convert import Converter
+from arrayferry._core.convert import Converter, convert
 from arrayferry.errors import FerryError, SharingError
 from arrayferry.sanitizer.findings import Finding, Report, SanitizerWarning
 from arrayferry.sanitizer.switch import findings
@@ -100,7 +100,7 @@ def _run(env: Any, actions: Any, to_agent: Converter, steps: int, seed: int) -> 
         if not is_vector and (terminated or truncated):
             env.reset()
         elif is_vector and by_hand:
-            done = np.logical_or(*Converter("numpy")((terminated, truncated)))
+            done = np.logical_or(*convert((terminated, truncated), "numpy"))
             if done.any():
                 env.reset(options={"reset_mask": done})
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache, singledispatch
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from arrayferry._core.convert import Converter
 from arrayferry._core.framework import describe, owner_of
 from arrayferry._core.tree import Container
 from arrayferry.sanitizer.leaves import first_where
+from arrayferry.spaces import numpy_converter
 
 __all__ = ["Judge", "changeable", "judge"]
 
@@ -45,7 +45,7 @@ def _asking(space: spaces.Space[Any]) -> Judge:
             fine = False
             with suppress(Exception):  # arrays of another framework are strange to some
                 fine = space.contains(value)
-            fine = fine or space.contains(_numpy()(value))
+            fine = fine or space.contains(numpy_converter()(value))
         if not fine:
             yield path, f"it is not in {space}"
 
@@ -190,11 +190,6 @@ def _amount(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return f"a {type(value).__name__} of {len(value)}"
     return describe(value)
-
-
-@cache
-def _numpy() -> Converter:
-    return Converter("numpy", _numbers=False)
 
 
 _step = Container.step

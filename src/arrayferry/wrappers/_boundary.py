@@ -17,7 +17,7 @@ from arrayferry._core.dtypes import is_known
 from arrayferry._core.framework import Framework, TypeTable, describe, dtype_name, owner_of
 from arrayferry._core.tree import walk
 from arrayferry.errors import FerryError, KeptWarning, OptionError, UnsupportedError
-from arrayferry.spaces import fitter, seen_from, shortcut
+from arrayferry.spaces import fitter, numpy_converter, seen_from, shortcut
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -197,7 +197,7 @@ class Crossing(Generic[ArrayT]):
 
     def render(self) -> Any:
         """The frames as NumPy arrays, for people and for video writers."""
-        return Converter("numpy", _numbers=False).unbox([self.env.render()], ("render",))[0]
+        return numpy_converter().unbox([self.env.render()], ("render",))[0]
 
 
 class Pair:

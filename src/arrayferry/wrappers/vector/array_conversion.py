@@ -10,7 +10,7 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
-from arrayferry._core.convert import Converter
+from arrayferry._core.convert import convert
 from arrayferry.errors import UnsupportedError
 from arrayferry.sanitizer.switch import Mode, unwatched, watched
 from arrayferry.wrappers._boundary import STEP, ArrayT, Boundary, Crossing, Namespace, one_of, returned
@@ -115,5 +115,5 @@ class ArrayConversion(Crossing[ArrayT], VectorWrapper[ArrayT, Any, Any, Any, Arr
         space, count = self.env.single_observation_space, self.num_envs
         batch: Any = create_empty_array(space, n=count, fn=np.zeros)
         zeros = iterate(batch_space(space, count), batch)
-        rows = [zero if row is None else row for row, zero in zip(Converter("numpy")(final), zeros)]
+        rows = [zero if row is None else row for row, zero in zip(convert(final, "numpy"), zeros)]
         return concatenate(space, rows, batch)
