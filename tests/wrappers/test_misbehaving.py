@@ -98,7 +98,9 @@ def test_a_reset_that_does_not_return_two_things(result: Any) -> None:
     assert_recovers(env, target)
 
 
-@pytest.mark.parametrize("info", [None, [np.arange(2)], np.arange(3), "text", (1, {"a": np.ones(2)})], ids=str)
+@pytest.mark.parametrize(
+    "info", [None, [np.arange(2)], np.arange(3), "text", (1, {"a": np.ones(2)})], ids=str
+)
 def test_an_info_that_is_not_a_dict_is_converted_as_it_is(info: Any, target: str) -> None:
     env = wrapped(target, (OBSERVATION, 1.0, False, False, info), GOOD)
     assert_crossed(env.step(action(target))[4], info, target, "info")
