@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+from arrayferry._core.convert import Converter
 from arrayferry._core.framework import Framework
 from arrayferry._explain.explanation import Explanation, of_value
 
@@ -48,7 +49,7 @@ def explain(
     if gymnasium is not None and isinstance(value, (gymnasium.Env, gymnasium.vector.VectorEnv)):
         from arrayferry._explain.environment import of_environment
 
-        return of_environment(value, to, device, copy=copy, dtypes=dtypes, steps=steps, seed=seed)
+        return of_environment(value, to, steps, seed, device=device, copy=copy, dtypes=dtypes)
     box = [value]
     del value  # so that the box alone holds it, if the caller holds it no more
-    return of_value(box, to, device, copy=copy, dtypes=dtypes)
+    return of_value(box, Converter(to, device, copy=copy, dtypes=dtypes))

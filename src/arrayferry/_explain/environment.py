@@ -2,45 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from time import perf_counter
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from arrayferry._core.convert import Converter
-from arrayferry._core.framework import Framework, owner_of
+from arrayferry._core.framework import owner_of
 from arrayferry._explain.advice import advice_for
 from arrayferry._explain.explanation import Explanation, merged
 from arrayferry._explain.leaves import Leaf, flat, kind_of, leaf_of, overlap, record
 from arrayferry._explain.why import memory_of
 from arrayferry.errors import FerryError, OptionError
 from arrayferry.wrappers import wrap
-from arrayferry.wrappers._boundary import RESET, STEP, Boundary, returned
+from arrayferry.wrappers._boundary import RESET, STEP, Boundary, Namespace, returned
 
 __all__ = ["of_environment"]
 
 _HOLDER = "the environment"
 
 
-def of_environment(
-    env: Any,
-    to: str | ModuleType | Framework,
-    device: Any = None,
-    *,
-    copy: bool | None = None,
-    dtypes: Mapping[Any, Any] | None = None,
-    steps: int = 20,
-    seed: int | None = 0,
-) -> Explanation:
-    """Explain what the wrapper does in a step, after taking that many."""
+def of_environment(env: Any, to: Namespace, steps: int, seed: int | None, **options: Any) -> Explanation:
+    """Explain what the wrapper does in a step, after taking that many; the options are those of `wrap`."""
     if steps < 1:
         raise OptionError(f"steps={steps}", "it is 1 or more")
-    wrapped: Any = wrap(env, to, device, copy=copy, dtypes=dtypes)
+    wrapped: Any = wrap(env, to, **options)
     boundary: Boundary = wrapped._boundary
     out = boundary._outgoing
     with suppress(FerryError):  # what is refused is told leaf by leaf, below

@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from arrayferry._core.convert import Converter
-from arrayferry._core.framework import Framework
 from arrayferry._explain import render
 from arrayferry._explain.advice import advice_for
 from arrayferry._explain.leaves import Leaf, record
@@ -84,16 +82,8 @@ class Explanation:
         return render.as_html(self)
 
 
-def of_value(
-    box: list[Any],
-    to: str | ModuleType | Framework,
-    device: Any = None,
-    *,
-    copy: bool | None = None,
-    dtypes: Mapping[Any, Any] | None = None,
-) -> Explanation:
+def of_value(box: list[Any], converter: Converter) -> Explanation:
     """Explain the value in a list, which holds it alone if nobody else does."""
-    converter = Converter(to, device, copy=copy, dtypes=dtypes)
     first = record(converter, box, ("value",), holder="you")
     # What is taken over once may be held by the target for a while: the first time tells the truth.
     laps = [record(converter, box, ("value",), holder="you") for _ in range(_LAPS)]
