@@ -26,7 +26,14 @@ class _Watched:
     shared: bool
     _inspector: Inspector
 
-    def _watch(self, env: Any, shared: bool, on_finding: str, steps: int, limit: int) -> None:
+    def __init__(
+        self,
+        env: Any,
+        shared: bool = False,
+        on_finding: Literal["warn", "raise"] = "warn",
+        steps: int = 4,
+        limit: int = 1 << 28,
+    ) -> None:
         if on_finding not in ("warn", "raise"):
             raise OptionError(f"on_finding={on_finding!r}", "it is one of 'warn', 'raise'")
         RecordConstructorArgs.__init__(
@@ -39,12 +46,13 @@ class _Watched:
         self.shared = shared
         self._inspector = Inspector(
             shared=shared,
-            on_finding=on_finding,  # type: ignore[arg-type]
+            on_finding=on_finding,
             single=not isinstance(env, VectorEnv),
             trusted=2 if _has_checker(env) else 0,
             steps=steps,
             limit=limit,
         )
+        super().__init__(env)  # type: ignore[call-arg]  # that of the wrapper
 
     @property
     def report(self) -> Report:
@@ -103,17 +111,6 @@ class Sanitizer(_Watched, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
         True
     """
 
-    def __init__(
-        self,
-        env: gym.Env[Any, Any],
-        shared: bool = False,
-        on_finding: Literal["warn", "raise"] = "warn",
-        steps: int = 4,
-        limit: int = 1 << 28,
-    ) -> None:
-        self._watch(env, shared, on_finding, steps, limit)
-        gym.Wrapper.__init__(self, env)
-
     def step(self, action: Any) -> Any:
         """Take a step, watched."""
         box = [action]
@@ -123,17 +120,6 @@ class Sanitizer(_Watched, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
 
 class VectorSanitizer(_Watched, VectorWrapper[Any, Any, Any, Any, Any], RecordConstructorArgs):
     """The same for vector environments."""
-
-    def __init__(
-        self,
-        env: VectorEnv[Any, Any, Any],
-        shared: bool = False,
-        on_finding: Literal["warn", "raise"] = "warn",
-        steps: int = 4,
-        limit: int = 1 << 28,
-    ) -> None:
-        self._watch(env, shared, on_finding, steps, limit)
-        VectorWrapper.__init__(self, env)
 
     def step(self, actions: Any) -> Any:
         """Take a step in all environments, watched."""
