@@ -13,6 +13,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -136,6 +137,22 @@ def finished(program: subprocess.Popen[Any], patience: float) -> bool:
     os.killpg(program.pid, signal.SIGKILL)
     program.wait()
     return False
+
+
+def run_program(arguments: Sequence[str], patience: float) -> tuple[int | None, str, str]:
+    """The exit code of a program in Python, None if it had to be ended, and what it said and complained."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        program = subprocess.Popen(
+            [sys.executable, *arguments],
+            env={**os.environ, "PYTHONPATH": f"{SOURCE}{os.pathsep}{TESTS}"},
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+        code = program.returncode if finished(program, patience) else None
+        out.seek(0)
+        err.seek(0)
+        return code, out.read(), err.read()
 
 
 def main() -> None:

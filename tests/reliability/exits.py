@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import tempfile
 from itertools import product
 
-from reliability.child import SOURCE, TESTS, finished
+from reliability.child import run_program
 from reliability.goal import Goal
 from reliability.subjects import Subject
 
@@ -76,20 +72,11 @@ EXITS = {**HARD, **dict(sorted(LOOPS.items(), key=lambda one: " jax, 2097152" no
 
 def ends_well(number: int, subject: Subject) -> None:
     name, code = list(EXITS.items())[number % len(EXITS)]
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        program = subprocess.Popen(
-            [sys.executable, "-c", START.format(subject=subject.name) + code + "\nprint('left')"],
-            env={**os.environ, "PYTHONPATH": f"{SOURCE}{os.pathsep}{TESTS}"},
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-        )
-        assert finished(program, 60), f"{name}: it did not exit within 60 s"
-        out.seek(0)
-        err.seek(0)
-        last = err.read().splitlines()[-1:]
-        assert program.returncode == 0, f"{name}: exit code {program.returncode}: {last}"
-        assert out.read() == "left\n", f"{name}: it did not get to its end"
+    program = START.format(subject=subject.name) + code + "\nprint('left')"
+    exit_code, said, complained = run_program(["-c", program], 60)
+    assert exit_code is not None, f"{name}: it did not exit within 60 s"
+    assert exit_code == 0, f"{name}: exit code {exit_code}: {complained.splitlines()[-1:]}"
+    assert said == "left\n", f"{name}: it did not get to its end"
 
 
 GOALS = [

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import tempfile
 from itertools import product
 
-from reliability.child import SOURCE, TESTS, finished
+from reliability.child import run_program
 from reliability.goal import Goal
 from reliability.subjects import Subject
 
@@ -23,24 +19,15 @@ REFUSAL = "this process was forked after JAX had started"
 
 def steps_or_says_why(number: int, subject: Subject) -> None:
     context, where, framework = PROGRAMS[number % len(PROGRAMS)]
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        program = subprocess.Popen(
-            [sys.executable, "-m", "reliability.workers", subject.name, framework, where, context],
-            env={**os.environ, "PYTHONPATH": f"{SOURCE}{os.pathsep}{TESTS}"},
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-        )
-        assert finished(program, 60), f"{framework} {where}, {context}: it hangs"
-        out.seek(0)
-        err.seek(0)
-        said, complained = out.read(), err.read()
-    stepped = program.returncode == 0 and said == "stepped\n"
+    arguments = ["-m", "reliability.workers", subject.name, framework, where, context]
+    exit_code, said, complained = run_program(arguments, 60)
+    assert exit_code is not None, f"{framework} {where}, {context}: it hangs"
+    stepped = exit_code == 0 and said == "stepped\n"
     # Only what would hang may be refused.
     may_refuse = (context, framework) == ("fork", "jax") and where != "outside"
-    refused = may_refuse and program.returncode > 0 and REFUSAL in complained
+    refused = may_refuse and exit_code > 0 and REFUSAL in complained
     last = complained.splitlines()[-1:]
-    assert stepped or refused, f"{framework} {where}, {context}: exit code {program.returncode}: {last}"
+    assert stepped or refused, f"{framework} {where}, {context}: exit code {exit_code}: {last}"
 
 
 GOALS = [
