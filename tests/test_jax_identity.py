@@ -11,7 +11,17 @@ jax = pytest.importorskip("jax")
 
 
 def values(number=1.0):
-    return {"a": np.full(4, number, np.float32), "b": np.full(3, number, np.int32), "c": np.full(2, number)}
+    """Some that go alone, and some that are packed; one that is cast, one of no bytes, one of a shape."""
+    return {
+        "a": np.full(4, number, np.float32),
+        "b": np.full(3, number, np.int32),
+        "c": np.full(2, number),
+        "d": np.full((), number, np.float32),
+        "e": np.full((0, 2), number, np.float32),
+        "f": np.full((2, 3), number, np.float32),
+        "g": np.full(2, number, bool),
+        "h": np.full(2, number, np.float16),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +44,8 @@ def test_the_source_may_be_written_at_once_while_the_device_is_busy(compiled):
         for array in source.values():
             array[...] = -7
         assert all(array.is_ready() for array in found.values())
-        assert all((np.asarray(array) == step).all() for array in found.values())
+        expected = values(step)
+        assert all((np.asarray(array) == expected[key]).all() for key, array in found.items())
     del working
 
 
@@ -68,6 +79,25 @@ def test_x64_may_be_switched_on_and_off(compiled):
     with (jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64)(True):
         assert compiled.unbox([values()])[0]["c"].dtype == "float64"
     assert compiled.unbox([values()])[0]["c"].dtype == "float32"
+
+
+def test_every_array_gets_its_own_bits(compiled):
+    random, bits = np.random.default_rng(0), np.uint8
+    for _ in range(50):
+        made = {
+            key: np.frombuffer(random.bytes(array.nbytes), array.dtype).reshape(array.shape).copy()
+            for key, array in values().items()
+            if array.dtype != bool and array.dtype != np.float64
+        }
+        made |= {"c": random.normal(size=2), "g": random.random(2) < 0.5}
+        made = {key: made[key] for key in values()}
+        [found] = compiled.unbox([made])
+        for key, array in made.items():
+            got = np.asarray(found[key])
+            assert got.shape == array.shape
+            expected = array.astype(got.dtype)
+            assert got.dtype == (np.float32 if key == "c" else array.dtype)
+            assert (got.reshape(-1).view(bits) == expected.reshape(-1).view(bits)).all(), key
 
 
 def test_a_bool_of_any_byte_is_true(compiled):

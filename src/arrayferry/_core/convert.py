@@ -102,6 +102,7 @@ class Converter:
         self.copy = copy
         self.dtypes = dtype_names(dtypes)
         self._numbers = _numbers
+        self._outside = self.framework.outside()
         job = Job(self.framework, self.device, copy, self.dtypes)
         self._handlers = TypeTable(partial(self._handler_for, job))
         self._lane = self._choose_lane()
@@ -129,19 +130,37 @@ class Converter:
             names: what the values are called in messages.
             on_keep: told when a leaf has no counterpart in the target.
         """
-        try:
-            found: list[Any] = self._express[on_keep is not None].alone(box)
-            return found
-        except Exception:  # whatever it is: the walk finds another way, or says where it is
-            pass  # and what the lane held is dropped, before the walk counts references
-        return walk(box, self._handlers, names, on_keep)
+        return self.unboxer_of_all(names, on_keep)(box)
 
-    def unboxer(self, name: str, on_keep: OnKeep | None = None) -> Callable[[list[Any]], Any]:
-        """The same for one value, as a function: it is called in every step."""
+    def unboxer_of_all(
+        self, names: Sequence[str], on_keep: OnKeep | None = None
+    ) -> Callable[[list[Any]], list[Any]]:
+        """The same as a function, for who does it often."""
         express, handlers, tells = self._express, self._handlers, on_keep is not None
+        is_inside, outside = self._outside
 
         def unbox(box: list[Any]) -> Any:
             try:
+                if is_inside():
+                    with outside():
+                        return express[tells].alone(box)
+                return express[tells].alone(box)
+            except Exception:  # whatever it is: the walk finds another way, or says where it is
+                pass  # and what the lane held is dropped, before the walk counts references
+            return walk(box, handlers, names, on_keep)
+
+        return unbox
+
+    def unboxer(self, name: str, on_keep: OnKeep | None = None) -> Callable[[list[Any]], Any]:
+        """The same for one value."""
+        express, handlers, tells = self._express, self._handlers, on_keep is not None
+        is_inside, outside = self._outside
+
+        def unbox(box: list[Any]) -> Any:
+            try:
+                if is_inside():
+                    with outside():
+                        return express[tells].one(box)
                 return express[tells].one(box)
             except Exception:
                 pass
@@ -165,7 +184,7 @@ class Converter:
         lane, handlers = self._lane
         if _is_registered(np.ndarray) or _is_registered(dict):  # the lanes know their own ways with these
             lane, handlers = one_by_one, self._handlers
-        return express(lane, handlers, tells, self.framework.outside)
+        return express(lane, handlers, tells)
 
     @property
     def device_name(self) -> Any:

@@ -17,6 +17,7 @@ __all__ = [
     "cast_for",
     "dtype_names",
     "first_lost",
+    "narrowed",
     "is_known",
     "next_available",
 ]
@@ -123,6 +124,27 @@ def _named_dtype(name: str) -> np.dtype[Any]:
         extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
         return extended
     return np.dtype(name)
+
+
+# If the squares of numbers add up to no more, each of them is in the range of float32.
+_SQUARES = 1e76
+
+
+def narrowed(array: Array, dtype: np.dtype[Any]) -> Array | None:
+    """The array in a narrower dtype, if it is plain that nothing is lost: a quick look, for small arrays.
+
+    >>> narrowed(np.array([1, 2]), np.dtype("int32"))
+    array([1, 2], dtype=int32)
+    >>> narrowed(np.array([1, 2**40]), np.dtype("int32")) is None
+    True
+    """
+    old = array.dtype
+    if dtype.char == "f" and old.char == "d":
+        return array.astype(dtype, order="C", subok=False) if np.vdot(array, array) <= _SQUARES else None
+    if dtype.kind == old.kind and dtype.kind in "iu":
+        new = array.astype(dtype, order="C", subok=False)
+        return new if new.astype(old).tobytes() == array.tobytes() else None
+    return None
 
 
 def first_lost(old: Array, new: Array) -> str:

@@ -8,8 +8,7 @@ raises and leaves no trace, and the walk does it all again: the walk knows the p
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from sys import getrefcount
 from typing import Any, NamedTuple
 
@@ -27,8 +26,6 @@ Carry = Callable[[Iterable[Any]], list[Any]]
 # The number of references to a value (counted before it is itself an argument), and the value, to its
 # new value.
 Other = Callable[[int, Any], Any]
-
-Outside = Callable[[], tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]]]
 
 
 class Ways(NamedTuple):
@@ -53,16 +50,13 @@ class Detour(Exception):
     """The walk shall do it."""
 
 
-def express(
-    lane: Lane, handlers: Mapping[type, Handler], tells: bool, outside: Outside | None = None
-) -> Ways:
+def express(lane: Lane, handlers: Mapping[type, Handler], tells: bool) -> Ways:
     """The ways for what an environment returns.
 
     Args:
         lane: one of those below.
         handlers: what to do with each type.
         tells: whether somebody wants to know of leaves that have no counterpart.
-        outside: the framework's, see there.
     """
     enough = ownership.unshared
 
@@ -77,21 +71,8 @@ def express(
         carry = alone if references <= enough and found.counted else shared
         return found.build(value, carry(found.values(value)))
 
-    alone, shared, one = lane(other)
-    if outside is None:
-        return Ways(alone, shared, one)
-    is_inside, context = outside()
-
-    def outdoors(way: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def carry(values: Any) -> Any:
-            if not is_inside():
-                return way(values)
-            with context():
-                return way(values)
-
-        return carry
-
-    return Ways(outdoors(alone), outdoors(shared), outdoors(one))
+    ways = alone, shared, _ = lane(other)
+    return ways
 
 
 def one_by_one(other: Other) -> Ways:
@@ -103,21 +84,72 @@ def one_by_one(other: Other) -> Ways:
     )
 
 
+class Landing:
+    """A private array on its way: it lands in the target together with its neighbours."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+
 def adopting(adopt: Callable[[Array], Any], takes: frozenset[np.dtype[Any]]) -> Lane:
-    """Arrays that are ours to take are adopted on the spot. The proof is that of `ownership`, in short.
+    """Arrays that are ours to take are adopted on the spot.
 
     Args:
         adopt: from a private array to the target's.
-        takes: the dtypes that it takes.
+        takes: the dtypes of arrays that it takes as they are.
+    """
+    return _taking(adopt, adopt, lambda carry: carry, takes)
+
+
+def together(land: Callable[..., Sequence[Any]], takes: frozenset[np.dtype[Any]]) -> Lane:
+    """The arrays of a container are handed to the framework in one call.
+
+    Args:
+        land: from private arrays to the target's, in the same order.
+        takes: the dtypes of arrays that it takes as they are.
+    """
+
+    def landing(carry: Carry) -> Carry:
+        def carry_and_land(values: Iterable[Any]) -> list[Any]:
+            found = carry(values)
+            arrays = [one.array for one in found if type(one) is Landing]
+            if not arrays:
+                return found
+            landed = land(*arrays)
+            if len(arrays) == len(found):
+                return [*landed]
+            new = iter(landed)
+            return [next(new) if type(one) is Landing else one for one in found]
+
+        return carry_and_land
+
+    return _taking(lambda array: land(array)[0], Landing, landing, takes)
+
+
+def _taking(
+    adopt: Callable[[Array], Any],
+    mark: Callable[[Array], Any],
+    finish: Callable[[Carry], Carry],
+    takes: frozenset[np.dtype[Any]],
+) -> Lane:
+    """Arrays that are ours to take are taken. The proof is that of `ownership`, in short.
+
+    Args:
+        adopt: what becomes of one alone.
+        mark: what becomes of one among others,
+        finish: and then of all of them.
+        takes: the dtypes of arrays that may be taken as they are.
     """
     # Written out twice: a function call would take as long as the proof.
     mask, ours = ownership.OURS_TO_TAKE | ownership.WRITES_BACK, ownership.OURS_TO_TAKE
     weak_references, plain, enough = weakref.getweakrefcount, np.ndarray, ownership.unshared
 
     def lane(other: Other) -> Ways:
-        def alone(values: Iterable[Any]) -> list[Any]:
+        def take(values: Iterable[Any]) -> list[Any]:
             return [
-                adopt(value)
+                mark(value)
                 if type(value) is plain
                 and getrefcount(value) <= enough
                 and value.flags.num & mask == ours
@@ -126,6 +158,8 @@ def adopting(adopt: Callable[[Array], Any], takes: frozenset[np.dtype[Any]]) -> 
                 else other(getrefcount(value), value)
                 for value in values
             ]
+
+        alone, shared = finish(take), finish(one_by_one(other).shared)
 
         def one(box: list[Any]) -> Any:
             value = box[0]
@@ -139,45 +173,10 @@ def adopting(adopt: Callable[[Array], Any], takes: frozenset[np.dtype[Any]]) -> 
                 return adopt(value)
             if type(value) is dict and getrefcount(value) <= enough:
                 return dict(zip(value, alone(value.values())))
-            return other(getrefcount(value), value)
+            found = other(getrefcount(value), value)
+            return adopt(found.array) if type(found) is Landing else found
 
-        return Ways(alone, one_by_one(other).shared, one)
-
-    return lane
-
-
-class Landing:
-    """A private array on its way: it lands in the target together with its neighbours."""
-
-    __slots__ = ("array",)
-
-    def __init__(self, array: Array) -> None:
-        self.array = array
-
-
-def together(land: Callable[[list[Array]], list[Any]], takes: frozenset[np.dtype[Any]]) -> Lane:
-    """The arrays of a container are handed to the framework in one call.
-
-    Args:
-        land: from private arrays to the target's, in the same order.
-        takes: the dtypes of arrays that may land as they are, if they are ours to take.
-    """
-
-    def landing(carry: Carry) -> Carry:
-        def carry_and_land(values: Iterable[Any]) -> list[Any]:
-            found = carry(values)
-            arrays = [one.array for one in found if type(one) is Landing]
-            if len(arrays) == len(found) and arrays:
-                return land(arrays)
-            new = iter(land(arrays) if arrays else ())
-            return [next(new) if type(one) is Landing else one for one in found]
-
-        return carry_and_land
-
-    def lane(other: Other) -> Ways:
-        alone, shared, _ = adopting(Landing, takes)(other)
-        all_of_them = landing(alone)
-        return Ways(all_of_them, landing(shared), lambda box: all_of_them(box)[0])
+        return Ways(alone, shared, one)
 
     return lane
 

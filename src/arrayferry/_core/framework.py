@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import sys
 import weakref
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -81,8 +81,8 @@ class Framework:
         adopt: `(device)` to the framework's fastest `from_numpy`, for private memory of a plain dtype.
         outside: `()` to a function that tells whether a mode is on in which arrays should not be made, and
             one that makes the context without it.
-        from_numpy_all: `(device)` to a function from many private arrays to the framework's, in one call,
-            where that is faster than one by one.
+        from_numpy_all: `(device)` to a function of many private arrays to as many of the framework's, where
+            that is faster than one by one.
         immutable: whether its arrays cannot be written to.
         alignment: bytes to which large private copies are aligned, for frameworks that adopt such memory.
     """
@@ -107,8 +107,11 @@ class Framework:
     from_dlpack: Callable[[Any], Any] | None = None
     plain_dtypes: Callable[[Any], frozenset[str]] = lambda device: frozenset()
     adopt: Callable[[Any], Callable[[Array], Any] | None] = lambda device: None
-    outside: Callable[[], tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]]] | None = None
-    from_numpy_all: Callable[[Any], Callable[[list[Array]], list[Any]] | None] = lambda device: None
+    outside: Callable[[], tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]]] = lambda: (
+        bool,
+        nullcontext,
+    )
+    from_numpy_all: Callable[[Any], Callable[..., Sequence[Any]] | None] = lambda device: None
     immutable: bool = False
     alignment: int = 0
     wider: str = ""

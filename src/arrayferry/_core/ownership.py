@@ -32,6 +32,7 @@ __all__ = [
     "COUNTS_PROVE",
     "LARGE",
     "OURS_TO_TAKE",
+    "SHAREABLE",
     "is_fresh",
     "obstacle_to_sharing",
     "private_copy",
@@ -50,6 +51,9 @@ LARGE = 1 << 18
 
 # C_CONTIGUOUS | OWNDATA | ALIGNED | WRITEABLE, as in numpy/ndarraytypes.h.
 OURS_TO_TAKE = 0x0001 | 0x0004 | 0x0100 | 0x0400
+
+# The same, whoever owns the data.
+SHAREABLE = OURS_TO_TAKE & ~0x0004
 
 # WRITEBACKIFCOPY: the one array that owns its data and has a base (else, as NumPy documents it, the
 # base of an array that owns its data is None).
@@ -87,6 +91,8 @@ def is_fresh(box: list[Array]) -> bool:
 
 def obstacle_to_sharing(array: Array) -> str:
     """Why a framework of writable, strided arrays cannot see this memory as it is; empty if it can."""
+    if array.flags.num & SHAREABLE == SHAREABLE and array.dtype.isnative:
+        return ""
     if not array.flags.writeable:
         return "it is read-only, and arrays there are writable"
     if not array.dtype.isnative:

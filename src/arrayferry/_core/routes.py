@@ -14,8 +14,8 @@ import numpy as np
 
 from arrayferry._core import ownership
 from arrayferry._core.containers import OBJECT_ARRAY
-from arrayferry._core.dtypes import Cast, cast_for, first_lost, next_available
-from arrayferry._core.framework import Array, Framework, describe, dtype_name
+from arrayferry._core.dtypes import Cast, cast_for, first_lost, narrowed, next_available
+from arrayferry._core.framework import Array, Decisions, Framework, describe, dtype_name
 from arrayferry._core.tree import KEEP, Handler
 from arrayferry.errors import FerryError, NarrowingError, SharingError, TransferError
 
@@ -35,21 +35,29 @@ _REFUSALS = (
 )
 
 # The dtypes that Python's numbers have by default, and the numbers that they hold.
-_SCALARS = {name: np.dtype(name) for name in ("int32", "int64", "float32", "float64")}
 _LIMITS = {
-    "int32": float(2**31 - 1),
-    "int64": float(2**63 - 1024),
-    "float32": float(np.finfo(np.float32).max),
-    "float64": float("inf"),
+    "int32": (np.dtype("int32"), float(2**31 - 1)),
+    "int64": (np.dtype("int64"), float(2**63 - 1024)),
+    "float32": (np.dtype("float32"), float(np.finfo(np.float32).max)),
+    "float64": (np.dtype("float64"), float("inf")),
 }
 
 
-def _fits(scalar: Any, dtype: str) -> bool:
-    """Whether a number is in the range of the dtype; a NaN is not."""
-    return dtype in _LIMITS and -_LIMITS[dtype] <= scalar <= _LIMITS[dtype]
-
-
 _WIDEST = {int: np.dtype("int64"), float: np.dtype("float64"), complex: np.dtype("complex128")}
+
+
+_BOOL = np.dtype("bool")
+
+
+def _canonical(bools: Array) -> Array:
+    """The same array. A bool may be any non-zero byte to NumPy; others count on 0 and 1."""
+    if bools.nbytes > _FEW_BYTES or bools.tobytes().translate(None, b"\0\1"):
+        np.not_equal(bools, False, out=bools)
+    return bools
+
+
+# So many can be looked at in less time than it takes to call a ufunc.
+_FEW_BYTES = 1024
 
 
 # A dtype, its number (equal dtypes may have two: int64 and longlong), and what the target has now.
@@ -95,8 +103,10 @@ class Job:
         self.target, self.device, self.copy, self.wanted = target, device, copy, wanted
         self._casts = _Casts(wanted)
         self._land = land
-        plain = target.plain_dtypes(device) if land else frozenset()
+        plain = target.plain_dtypes(device) if land or copy is False else frozenset()
         self.plain = frozenset(np.dtype(name) for name in plain - wanted.keys())
+        self._narrower = Decisions(self._decide_narrower)
+        self._has_bools = "bool" in target.dtypes(device) and "bool" not in wanted
 
     def numpy_array(self, array: Array, references: int) -> Any:
         """The handler for `np.ndarray` and its subclasses."""
@@ -104,10 +114,39 @@ class Job:
         if dtype.hasobject:
             # An object array is a container; a record with objects in it has no counterpart.
             return OBJECT_ARRAY if dtype.kind == "O" else KEEP
+        if self.copy is False and dtype in self.plain:
+            try:
+                return self.target.from_numpy(array, self.device, True)
+            except _REFUSALS:
+                pass  # so that it is refused as all else is, below
+        # To copy a small array takes no longer than to prove that there is no need.
+        if array.nbytes < ownership.LARGE and (found := self._landed(array)) is not None:
+            return found
         mine = self.copy is None and references <= ownership.unshared and ownership.takeable(array)
-        if self._land is not None and dtype in self.plain and (mine or array.nbytes < ownership.LARGE):
-            return self._land(array if mine else np.array(array, order="C"))
+        if self._land is not None and mine and dtype in self.plain:
+            return self._land(array)
         return self._deliver(array, mine)
+
+    def _landed(self, array: Array, mine: bool = False) -> Any:
+        """What the express lane makes of an array without much ado; None if there is some."""
+        if self._land is None:
+            return None
+        dtype = array.dtype
+        if dtype in self.plain:
+            return self._land(array if mine else np.array(array, order="C"))
+        if dtype is _BOOL and self._has_bools:
+            return self._land(_canonical(array if mine else np.array(array, order="C")))
+        narrower = self._narrower[dtype, self.target.dtypes(self.device)]
+        if narrower is None or array.nbytes >= ownership.LARGE:
+            return None
+        new = narrowed(array, narrower)
+        return None if new is None else self._land(new)
+
+    def _decide_narrower(self, key: tuple[np.dtype[Any], frozenset[str]]) -> np.dtype[Any] | None:
+        """The dtype that arrays are checked to fit into, if there is no wider one."""
+        dtype, available = key
+        cast = self._casts[dtype, dtype.num, available]
+        return cast.dtype if cast is not None and cast.check else None
 
     def numpy_scalar(self, scalar: Any, references: int) -> Any:
         """The handler for `np.generic`: a 0-d array of the same dtype."""
@@ -119,9 +158,11 @@ class Job:
     def python_scalar(self, scalar: Any, references: int) -> Any:
         """The handler for int, float and complex: a 0-d array of the target's default dtype."""
         default = self.target.scalars(self.device)[type(scalar)]
+        if self._land is not None and not self.wanted and default in _LIMITS:
+            dtype, most = _LIMITS[default]
+            if -most <= scalar <= most:  # a NaN is not
+                return self._land(np.array(scalar, dtype))
         wanted = self.wanted.get(default, default)
-        if self._land is not None and not self.wanted and _fits(scalar, default):
-            return self._land(np.array(scalar, _SCALARS[default]))
         try:
             wide = np.array(scalar, _WIDEST[type(scalar)])
         except OverflowError as error:
@@ -142,12 +183,13 @@ class Job:
         else:
             way = self._through_numpy
 
-        snapshot, land = None if source is self.target else source.snapshot, self._land
+        snapshot = source.snapshot if self._land and source is not self.target else None
 
         def carry(array: Any, references: int) -> Any:
             try:
-                if snapshot and land and (taken := snapshot(array)) is not None:
-                    return land(taken) if taken.dtype in self.plain else self._deliver(taken, True, source)
+                if snapshot and (taken := snapshot(array)) is not None:
+                    found = self._landed(taken, mine=True)
+                    return self._deliver(taken, True, source) if found is None else found
                 return way(source, array)
             except FerryError:
                 raise
@@ -215,6 +257,8 @@ class Job:
             return KEEP
         try:
             if self.copy is False and not mine:
+                if not array.dtype.isnative:
+                    raise SharingError(f"{self._what(array, source)}: not in native byte order", "copy=None")
                 if array.dtype != cast.dtype:
                     what = f"{self._what(array, source)} has no {array.dtype.name} to share"
                     raise SharingError(what, f"copy=None, which converts it to {cast.dtype.name}")
@@ -222,8 +266,7 @@ class Job:
             if not (mine and cast.same):
                 array = self._private(array, cast, source)
             if cast.dtype.kind == "b":
-                # A bool may be any non-zero byte to NumPy; others count on 0 and 1.
-                np.not_equal(array, False, out=array)
+                _canonical(array)
             if self._land is not None and device is self.device:
                 return self._land(array)
             return target.from_numpy(array, device, False)

@@ -49,7 +49,7 @@ def of_environment(env: Any, to: Namespace, steps: int, seed: int | None, **opti
         if count % 2:  # in every other step, how long all of it takes; in the others, what each leaf does
             with suppress(FerryError):
                 start = perf_counter()
-                boundary.leave(box, names)
+                boundary.leave(box)
                 laps["out"].append(perf_counter() - start)
         else:
             passes.append([*going_in, *record(out, box, names, _HOLDER), *rest])

@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
 from arrayferry._core.framework import Array, Framework
-from arrayferry._frameworks._jax_identity import array_type, put_all
+from arrayferry._core.ownership import SHAREABLE
+from arrayferry._frameworks._jax_identity import array_type, forget, put_all
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ _forked = False
 def _after_fork() -> None:
     global _forked
     _forked = _forked or _has_started()
+    if _forked:
+        forget()
 
 
 if hasattr(os, "register_at_fork"):
@@ -97,39 +101,41 @@ def from_numpy(array: Array, device: Any, share: bool) -> jax.Array:
     return made
 
 
-def from_numpy_all(device: Any) -> Callable[[list[Array]], list[jax.Array]] | None:
+def from_numpy_all(device: Any) -> Callable[..., Sequence[jax.Array]] | None:
     """Many at once, on one device."""
     if device is not None and not hasattr(device, "platform"):  # a sharding
         return None
-    put = put_all(device)
-
-    def put_if_not_forked(arrays: list[Array]) -> list[jax.Array]:
-        _refuse_if_forked()
-        return put(arrays)
-
-    return put_if_not_forked
+    return put_all(device, _refuse_if_forked)
 
 
 def _alias(array: Array, device: Any) -> jax.Array:
     import jax
 
-    address = array.ctypes.data
+    # The fastest of three ways to the same; it takes no read-only memory, and no bools.
+    quick = device is None and array.flags.num & SHAREABLE == SHAREABLE and array.dtype.kind != "b"
+    if quick and jax.__version_info__ >= (0, 10):  # it refuses to copy; 0.6 copies all the same
+        with suppress(ValueError):  # why it cannot be shared is said below
+            return jax.numpy.from_dlpack(array, copy=False)
+    if obstacle := _obstacle_to_sharing(array, device):
+        raise SharingError(f"JAX cannot share this memory: {obstacle}", "copy=None")
+    shared: jax.Array = jax.numpy.from_dlpack(array) if quick else jax.device_put(array, device)
+    if array.size and shared.unsafe_buffer_pointer() != array.ctypes.data:
+        raise SharingError("JAX copied this memory although it could have been shared", "copy=None")
+    return shared
+
+
+def _obstacle_to_sharing(array: Array, device: Any) -> str:
     for is_so, reason in (
         (device is not None and not _is_host(device), f"it is not on {device}"),
         (not array.flags.c_contiguous, "it is not contiguous"),
         (not array.dtype.isnative, "it is not in native byte order"),
         # A bool may be any non-zero byte to NumPy; XLA counts on 0 and 1.
         (array.dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1, "its bools are not 0 and 1"),
-        (address % ALIGNMENT != 0 and array.size > 0, f"its address is no multiple of {ALIGNMENT} bytes"),
+        (array.ctypes.data % ALIGNMENT and array.size, f"its address is no multiple of {ALIGNMENT} bytes"),
     ):
         if is_so:
-            raise SharingError(f"JAX cannot share this memory: {reason}", "copy=None")
-    # The faster of two ways to the same; it takes no read-only memory.
-    quick = device is None and array.flags.writeable
-    shared: jax.Array = jax.numpy.from_dlpack(array) if quick else jax.device_put(array, device)
-    if array.size and shared.unsafe_buffer_pointer() != address:
-        raise SharingError("JAX copied this memory although it could have been shared", "copy=None")
-    return shared
+            return reason
+    return ""
 
 
 def within(array: jax.Array, device: Any, dtype: str | None, share: bool) -> jax.Array | None:
@@ -275,7 +281,7 @@ FRAMEWORK = Framework(
     plain_dtypes=lambda device: STANDARD & _WITHOUT_X64 - {"bool"},
     within=within,
     from_dlpack=from_dlpack,
-    item=lambda array: np.asarray(array).item(),  # JAX's own asks itself many questions
+    item=lambda array: np.asarray(array).tolist(),  # JAX's own asks itself many questions
     on_host=on_host,
     device=device,
     device_name=device_name,

@@ -71,16 +71,14 @@ def to_numpy(tensor: torch.Tensor, share: bool) -> Array:
 def snapshot(tensor: torch.Tensor) -> Array | None:
     """A copy in NumPy. Torch's own `numpy()` refuses all that it should, but for memory that is not there."""
     try:
-        if (
-            type(tensor) is sys.modules["torch"].Tensor
-            and tensor.is_contiguous()
-            and tensor.untyped_storage().nbytes() >= tensor.storage_offset() * tensor.itemsize + tensor.nbytes
-            and tensor.data_ptr()
-        ):
-            return np.array(tensor.numpy())
+        if type(tensor) is not sys.modules["torch"].Tensor:
+            return None
+        seen = tensor.numpy()
+        end = tensor.storage_offset() * seen.itemsize + seen.nbytes
+        is_there = tensor.untyped_storage().nbytes() >= end and tensor.data_ptr()
+        return seen.copy() if is_there and seen.flags.c_contiguous else None
     except (RuntimeError, TypeError):
-        pass
-    return None
+        return None
 
 
 def _extended_to_numpy(tensor: torch.Tensor, name: str, share: bool) -> Array:

@@ -50,11 +50,14 @@ class Boundary:
 
     Attributes:
         enter: from an action to a member of the action space, in the environment's framework.
+        leave: from a list that alone holds what a step returns, but for infos, to the same in the agent's
+            framework.
         leave_one: from a list that alone holds an observation, to that in the agent's framework.
         leave_info: from a list that alone holds an info, to that in the agent's framework.
     """
 
     enter: Callable[[Any], Any]
+    leave: Callable[[list[Any]], list[Any]]
     leave_one: Callable[[list[Any]], Any]
     leave_info: Callable[[list[Any]], Any]
 
@@ -108,16 +111,15 @@ class Boundary:
         found: dict[str, Any] | None = self._options.unbox([options], ("options",))[0]
         return found
 
-    def leave(self, box: list[Any], names: Sequence[str]) -> list[Any]:
-        """What the environment returned, which only the box holds, in the agent's framework."""
-        if self._learns:
-            self._learn(box)
-        return self._outgoing.unbox(box, names, self._warn)
+    def leave_as(self, name: str, box: list[Any]) -> Any:
+        """One value, which only the box holds, in the agent's framework; of that name in messages."""
+        return self._outgoing.unbox(box, (name,))[0]
 
     def _leave_by(self) -> None:
         # Who has leaves without a counterpart in an info is not warned.
-        ways = self._outgoing.unboxer("obs", self._warn), self._outgoing.unboxer("info")
-        self.leave_one, self.leave_info = map(self._learning, ways) if self._learns else ways
+        out, warn = self._outgoing, self._warn
+        ways = out.unboxer_of_all(STEP, warn), out.unboxer("obs", warn), out.unboxer("info")
+        self.leave, self.leave_one, self.leave_info = map(self._learning, ways) if self._learns else ways
 
     def _learning(self, leave: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
         def learn_and_leave(box: list[Any]) -> Any:

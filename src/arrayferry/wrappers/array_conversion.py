@@ -102,7 +102,7 @@ class ArrayConversion(Crossing[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], Reco
         del result, obs, info  # so that the boxes alone hold what they hold
         if self._scalars_too:
             box += reward, as_array(terminated), as_array(truncated)
-            obs, reward, terminated, truncated = boundary.leave(box, STEP)
+            obs, reward, terminated, truncated = boundary.leave(box)
             return obs, reward, terminated, truncated, boundary.leave_info(infos) if infos else {}
         return (
             boundary.leave_one(box),
@@ -128,5 +128,5 @@ class ArrayConversion(Crossing[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], Reco
             return float(reward.item() if hasattr(reward, "item") else reward)
         except (TypeError, ValueError, RuntimeError, OverflowError):
             # A vector of rewards, as multi-objective environments give.
-            number: float = self._boundary.leave([reward], ("reward",))[0]
+            number: float = self._boundary.leave_as("reward", [reward])
             return number

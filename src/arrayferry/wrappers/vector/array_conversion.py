@@ -91,7 +91,7 @@ class ArrayConversion(Crossing[ArrayT], VectorWrapper[ArrayT, Any, Any, Any, Arr
         del result, info  # so that the boxes alone hold what they hold
         if infos and self._dense_final and "final_obs" in infos[0]:
             infos = [{**infos[0], "final_obs": self._dense(infos[0]["final_obs"])}]
-        obs, reward, terminated, truncated = self._boundary.leave(box, STEP)
+        obs, reward, terminated, truncated = self._boundary.leave(box)
         return obs, reward, terminated, truncated, self._boundary.leave_info(infos) if infos else {}
 
     @property
