@@ -93,19 +93,28 @@ def shortcut(space: spaces.Space[Any], to_env: Converter, long: Fit) -> Fit:
     if isinstance(space, spaces.Discrete) and space.n <= _FEW and space.start == 0:
         return _short_integer(space, long)
     if isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)):
-        return _short_array(fitter(space, to_env), long)
+        return _short_array(space, fitter(space, to_env), long)
     return long
 
 
-def _short_array(fit: Fit, long: Fit) -> Fit:
+def _short_array(space: spaces.Space[Any], fit: Fit, long: Fit) -> Fit:
     """From an array of another framework, copied at once."""
+    shape, dtype = space.shape, np.dtype(space.dtype)
     copiers = TypeTable(lambda cls: getattr(owner_of(cls), "snapshot", None))
+    widens: dict[Any, bool] = {}
 
     def short(action: Any) -> Any:
         copier = copiers[type(action)]
-        if copier is not None and (array := copier(action)) is not None and array.dtype.kind in _KINDS:
-            return fit(array)
-        return long(action)
+        if copier is None or (array := copier(action)) is None or (old := array.dtype).kind not in _KINDS:
+            return long(action)
+        if array.shape == shape:
+            if old is dtype:
+                return array
+            if old not in widens:
+                widens[old] = np.can_cast(old, dtype, "safe")
+            if widens[old]:
+                return array.astype(dtype)
+        return fit(array)
 
     return short
 
@@ -114,23 +123,28 @@ def _short_integer(space: spaces.Discrete[Any], long: Fit) -> Fit:
     """From one integer, by way of a list of the members."""
     # Behind the members stands nothing, for the indices that Python counts from the end.
     members = [*map(np.dtype(space.dtype).type, range(int(space.n))), *[None] * int(space.n)]
-    items: dict[type, Any] = {}
+    items = TypeTable(_item_of)
 
     def short(action: Any) -> Any:
         try:
-            if not action.shape:
-                member = members[items[type(action)](action)]
-                if member is not None:
-                    return member
-        except KeyError:
-            kind: Any = type(action)
-            items[kind] = getattr(owner_of(kind), "item", None) or getattr(kind, "item", None)
-            return short(action)
-        except Exception:  # no array, no integer, no member, or refused: the long way will say so
+            member = members[items[type(action)](action)]
+            if member is not None:
+                return member
+        except Exception:  # no integer, more than one, no member, or refused: the long way will say so
             pass
         return long(action)
 
     return short
+
+
+def _item_of(cls: type) -> Any:
+    """What makes a Python number of a number or of a 0-d array, and nothing hashable of any other array."""
+    if cls is int:
+        return int
+    if issubclass(cls, np.generic):
+        return cls.item
+    owner = owner_of(cls)
+    return owner and (owner.item or getattr(cls, "tolist", None))
 
 
 @_fitter.register(spaces.Dict)
