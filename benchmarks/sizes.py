@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 import torch
+from gymnasium.wrappers.array_conversion import array_conversion
 from rich.table import Table
 
 import arrayferry
@@ -93,10 +94,10 @@ def large(size: int, tell: Tell) -> dict[str, float]:
     return timed(
         {
             "torch, copy=False": partial(share["torch"], array),
-            "torch, Gymnasium": partial(theirs_once, array, torch),
+            "torch, Gymnasium": partial(array_conversion, array, xp=torch),
             "torch.from_numpy": partial(torch.from_numpy, array),
             "JAX, copy=False": partial(share["jax"], array),
-            "JAX, Gymnasium": partial(theirs_once, array, jnp),
+            "JAX, Gymnasium": partial(array_conversion, array, xp=jnp),
             "jnp.from_dlpack": partial(jnp.from_dlpack, array),
             "torch, default": partial(arrayferry.Converter("torch"), array),
             "JAX, default": lambda: to_jax(array).block_until_ready(),
@@ -105,25 +106,18 @@ def large(size: int, tell: Tell) -> dict[str, float]:
     )
 
 
-def theirs_once(array: Any, module: Any) -> Any:
-    """Gymnasium's own conversion of one array."""
-    from gymnasium.wrappers.array_conversion import array_conversion
-
-    return array_conversion(array, xp=module)
-
-
 def first_steps(tell: Tell) -> dict[str, list[float]]:
     """The first steps of a new wrapper, in a process that has converted before."""
     tell("first steps")
     from works import Toy, dict_of_8, new
 
-    found = {}
+    found, action = {}, torch.tensor(1)
     for name, observe in (("Box(4)", new), ("Dict of 8", dict_of_8)):
         times: list[list[float]] = []
         for _ in range(50):
             env = arrayferry.wrap(Toy(observe), "torch")
             env.reset()
-            times.append([_time(lambda env=env: env.step(1)) for _ in range(3)])
+            times.append([_time(lambda env=env: env.step(action)) for _ in range(3)])
         found[name] = [min(column) for column in zip(*times)]
     return found
 
