@@ -35,7 +35,7 @@ _REFUSALS = (
 )
 
 # The dtypes that Python's numbers have by default, and the numbers that they hold.
-_LIMITS = {
+_LIMITS: dict[str, tuple[np.dtype[Any], float]] = {
     "int32": (np.dtype("int32"), float(2**31 - 1)),
     "int64": (np.dtype("int64"), float(2**63 - 1024)),
     "float32": (np.dtype("float32"), float(np.finfo(np.float32).max)),
