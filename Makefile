@@ -15,7 +15,7 @@ BENCH_VENV ?= .venv-bench
 
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready-$(EXTRAS)
-CODE   := src tests tools examples benchmarks docs/conf.py
+CODE   := src tests tools benchmarks docs/conf.py
 PYTEST := python -m pytest -q
 
 .DEFAULT_GOAL := help
@@ -58,7 +58,7 @@ docs: $(VENV)/.ready-docs ## the documentation, as HTML
 
 clean: ## remove all that the other targets made, environments too
 	@rm -rf .venv* docs/_build build dist .coverage* htmlcov .hypothesis .benchmarks .*_cache
-	@find src tests tools examples benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	@find src tests tools benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Environments: made once, and again when a requirement changes.
 # install(venv, what to install, what to say)
