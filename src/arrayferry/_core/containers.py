@@ -20,7 +20,6 @@ from arrayferry.errors import UnsupportedError
 __all__ = [
     "OBJECT_ARRAY",
     "container_handler",
-    "handle_dict",
     "register_container",
     "registered_container",
 ]
@@ -218,7 +217,7 @@ def registered_container(cls: type) -> Container | None:
     return next((_registered[base] for base in cls.__mro__ if base in _registered), None)
 
 
-def handle_dict(value: dict[Any, Any], references: int) -> Any:
+def _handle_dict(value: dict[Any, Any], references: int) -> Any:
     """The handler for `dict`, of which many infos are, and are empty."""
     return _DICT if value else {}
 
@@ -226,7 +225,7 @@ def handle_dict(value: dict[Any, Any], references: int) -> Any:
 def container_handler(cls: type) -> Handler | None:
     """What to do with objects of this type, if it is a container."""
     if cls is dict:
-        return handle_dict
+        return _handle_dict
     if (kind := registered_container(cls)) or (kind := next((k for fits, k in _KINDS if fits(cls)), None)):
         return lambda value, references: kind
     return _mapping if issubclass(cls, Mapping) else None
