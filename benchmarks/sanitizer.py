@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import argparse
 import platform
-import time
 import warnings
+from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import gymnasium as gym
@@ -20,6 +21,7 @@ from rich.progress import track
 from rich.table import Table
 
 import arrayferry
+from arrayferry.cli.measure import measure
 
 BOX = spaces.Box(-1, 1, (4,))
 
@@ -72,49 +74,36 @@ class Images(gym.vector.VectorEnv[Any, Any, Any]):
         return obs, np.zeros(64), np.zeros(64, bool), np.zeros(64, bool), {}
 
 
-WORKS: dict[str, tuple[Any, Any, int]] = {
-    "Box(4)": (lambda reuses: Single(0, reuses), 1, 200),
-    "Dict of 8 x Box(4)": (lambda reuses: Single(8, reuses), 1, 100),
-    "64 x 84 x 84 x 4 uint8": (Images, np.zeros(64, np.int64), 20),
+WORKS: dict[str, tuple[Any, Any]] = {
+    "Box(4)": (lambda reuses: Single(0, reuses), 1),
+    "Dict of 8 x Box(4)": (lambda reuses: Single(8, reuses), 1),
+    "64 x 84 x 84 x 4 uint8": (Images, np.zeros(64, np.int64)),
 }
 MODES = {"default": {}, "copy=False": {"copy": False}}
 
 
-def lap(env: Any, action: Any, steps: int) -> float:
-    """Microseconds a step."""
-    start = time.perf_counter()
-    for _ in range(steps):
-        env.step(action)
-    return (time.perf_counter() - start) / steps * 1e6
+def stepper(env: Any, action: Any) -> Callable[[], Any]:
+    env.reset()
+    return lambda: env.step(action)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--to", default="torch")
-    parser.add_argument("--laps", type=int, default=200)
+    parser.add_argument("--laps", type=int, default=60)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", arrayferry.SanitizerWarning)
-    rivals = [
-        (
-            *(name, memory, mode, action, steps),
-            *(
-                arrayferry.wrap(make(memory == "reused"), arguments.to, sanitize=on, **options)
-                for on in (False, True)
-            ),
-        )
-        for name, (make, action, steps) in WORKS.items()
-        for memory in ("new", "reused")
-        for mode, options in MODES.items()
-    ]
-    best: dict[int, list[float]] = {index: [float("inf")] * 2 for index in range(len(rivals))}
-    for *_, plain, watched in rivals:
-        plain.reset()
-        watched.reset()
-    for _ in track(range(arguments.laps), transient=True):
-        for index, (_, _, _, action, steps, *envs) in enumerate(rivals):
-            best[index] = [min(old, lap(env, action, steps)) for old, env in zip(best[index], envs)]
     table = Table("observation", "memory", "copy", "plain us", "watched us", "more us", title="a step")
-    for (name, memory, mode, *_), (plain, watched) in zip(rivals, best.values()):
+    for (name, (make, action)), memory, (mode, options) in track(
+        [*product(WORKS.items(), ("new", "reused"), MODES.items())], transient=True
+    ):
+        steps = {
+            state: stepper(
+                arrayferry.wrap(make(memory == "reused"), arguments.to, sanitize=watches, **options), action
+            )
+            for state, watches in {"plain": False, "watched": True}.items()
+        }
+        plain, watched = (seconds * 1e6 for seconds in measure(steps, arguments.laps).values())
         table.add_row(name, memory, mode, *(f"{t:,.0f}" for t in (plain, watched, watched - plain)))
     console = Console()
     console.print(table)
