@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,8 @@ def main() -> None:
     parser.add_argument("--publish", action="store_true", help="into the docs, too")
     options = parser.parse_args()
     options.fuzz = min(options.fuzz, 10) if options.quick else options.fuzz
+    if options.fuzz and not options.only and not find_spec("atheris"):
+        parser.error("there is no atheris to fuzz with: pip install atheris, or --fuzz 0")
     start, console = time.time(), Console()
     rows = make_all(options, console)
     show(rows, console)
