@@ -133,6 +133,8 @@ def _program(shapes: Shapes, device: jax.Device | None) -> Put:
     compiled: Put = jax.jit(cut, **there)
     if not groups:
         return compiled
+    if not alone and len(groups) == 1:  # the commonest, without detours
+        return lambda *arrays: compiled(np.frombuffer(b"".join(arrays), shapes[0][1]))
     packers = [(itemgetter(*indices), shapes[indices[0]][1]) for indices in groups]
 
     def pack_and_cut(*arrays: Array) -> Sequence[jax.Array]:

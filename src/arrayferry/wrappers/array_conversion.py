@@ -93,11 +93,12 @@ class ArrayConversion(Crossing[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], Reco
 
     def step(self, action: Any) -> tuple[ArrayT, float, bool, bool, dict[str, Any]]:
         """Take a step with an action of any framework."""
-        result = self.env.step(self._boundary.enter(action))
+        boundary = self._boundary
+        result = self.env.step(boundary.enter(action))
         if type(result) is not tuple or len(result) != 5:
             result = returned(result, "step", STEP)
         obs, reward, terminated, truncated, info = result
-        boundary, box = self._boundary, [obs]
+        box = [obs]
         infos = [info] if type(info) is not dict or info else None
         del result, obs, info  # so that the boxes alone hold what they hold
         if self._scalars_too:
