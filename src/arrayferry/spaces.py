@@ -121,15 +121,14 @@ def _short_array(space: spaces.Space[Any], fit: Fit, long: Fit) -> Fit:
 
 def _short_integer(space: spaces.Discrete[Any], long: Fit) -> Fit:
     """From one integer, by way of a list of the members."""
-    # Behind the members stands nothing, for the indices that Python counts from the end.
-    members = [*map(np.dtype(space.dtype).type, range(int(space.n))), *[None] * int(space.n)]
-    items = TypeTable(_item_of)
+    members = [*map(np.dtype(space.dtype).type, range(int(space.n)))]
+    integers = TypeTable(_integer_of)
 
     def short(action: Any) -> Any:
         try:
-            member = members[items[type(action)](action)]
-            if member is not None:
-                return member
+            number = integers[type(action)](action)
+            if number >= 0:  # Python counts others from the end
+                return members[number]
         except Exception:  # no integer, more than one, no member, or refused: the long way will say so
             pass
         return long(action)
@@ -137,14 +136,16 @@ def _short_integer(space: spaces.Discrete[Any], long: Fit) -> Fit:
     return short
 
 
-def _item_of(cls: type) -> Any:
-    """What makes a Python number of a number or of a 0-d array, and nothing hashable of any other array."""
+def _integer_of(cls: type) -> Any:
+    """What makes a Python integer of one integer, be it in an array without axes; of all else, no integer."""
     if cls is int:
         return int
+    if cls is np.ndarray:
+        return lambda array: array.tolist() if array.dtype.kind in "biu" else None
     if issubclass(cls, np.generic):
-        return cls.item
+        return cls.item if np.dtype(cls).kind in "biu" else None
     owner = owner_of(cls)
-    return owner and (owner.item or getattr(cls, "tolist", None))
+    return owner and owner.item(cls)
 
 
 @_fitter.register(spaces.Dict)

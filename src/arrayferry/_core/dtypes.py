@@ -140,11 +140,16 @@ def narrowed(array: Array, dtype: np.dtype[Any]) -> Array | None:
     """
     old = array.dtype
     if dtype.char == "f" and old.char == "d":
-        return array.astype(dtype, order="C", subok=False) if np.vdot(array, array) <= _SQUARES else None
+        return _rounded(array, dtype) if np.vdot(array, array) <= _SQUARES else None
     if dtype.kind == old.kind and dtype.kind in "iu":
         new = array.astype(dtype, order="C", subok=False)
         return new if new.astype(old).tobytes() == array.tobytes() else None
     return None
+
+
+@np.errstate(all="ignore")  # the least numbers become zero
+def _rounded(array: Array, dtype: np.dtype[Any]) -> Array:
+    return array.astype(dtype, order="C", subok=False)
 
 
 def first_lost(old: Array, new: Array) -> str:

@@ -71,7 +71,8 @@ class Framework:
         device_name: `(device)` to a name that `device` understands, for pickling.
         devices: `()` to the names of the devices there are.
         snapshot: `(array)` to a private NumPy array, as fast as it can; None where it is in doubt.
-        item: `(array)` of one element to a Python number, where that is faster than its own `item()`.
+        item: `(type)` to what makes a Python number of an array of exactly that type which has one element
+            and no axes, and no number of any other, fast; None where that is in doubt.
         on_host: `(array)`, False when NumPy cannot look at its memory.
         from_dlpack: `(array)` to an array on the same memory and device, for devices beyond the host.
         before_import: `()`, called before the framework is imported; raises if that would do harm.
@@ -102,7 +103,7 @@ class Framework:
     device_name: Callable[[Any], str] = str
     devices: Callable[[], tuple[str, ...]] = lambda: ("cpu",)
     snapshot: Callable[[Any], Array | None] | None = None
-    item: Callable[[Any], Any] | None = None
+    item: Callable[[type], Callable[[Any], Any] | None] = lambda cls: None
     on_host: Callable[[Any], bool] | None = None
     from_dlpack: Callable[[Any], Any] | None = None
     plain_dtypes: Callable[[Any], frozenset[str]] = lambda device: frozenset()

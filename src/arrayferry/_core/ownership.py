@@ -91,7 +91,8 @@ def is_fresh(box: list[Array]) -> bool:
 
 def obstacle_to_sharing(array: Array) -> str:
     """Why a framework of writable, strided arrays cannot see this memory as it is; empty if it can."""
-    if array.flags.num & SHAREABLE == SHAREABLE and array.dtype.isnative:
+    # The strides of an axis with fewer than two elements may be anything, even where it is contiguous.
+    if array.flags.num & SHAREABLE == SHAREABLE and array.dtype.isnative and min(array.shape, default=2) > 1:
         return ""
     if not array.flags.writeable:
         return "it is read-only, and arrays there are writable"

@@ -25,7 +25,7 @@ from arrayferry._core.framework import Array
 if TYPE_CHECKING:
     import jax
 
-__all__ = ["array_type", "forget", "put_all"]
+__all__ = ["COPIED_AT_ONCE", "array_type", "forget", "put_all"]
 
 # So many arrays put one by one (about 50 us each) have taken as long as compiling takes (some 20 ms).
 _WORTH_COMPILING = 256
@@ -33,11 +33,11 @@ _WORTH_COMPILING = 256
 # The most arrays of one call: compiling takes longer than in proportion to them.
 _AT_ONCE = 64
 
-# The most sets of shapes that are remembered.
-_SETS = 1024
+# The most sets of shapes that are remembered, and that are compiled (about 1.5 MB each).
+_SEEN, _COMPILED = 1024, 64
 
 # XLA copies an argument of no more bytes while it is called, and a larger one later, on another thread.
-_COPIED_AT_ONCE = 96 << 10
+COPIED_AT_ONCE = 96 << 10
 
 # To copy arrays into one and cut it up again takes about as long as three arguments.
 _WORTH_PACKING = 3
@@ -88,17 +88,24 @@ def put_all(device: jax.Device | None, check: Callable[[], None]) -> Put:
             except Exception:  # a NaN under debug_nans, a transfer_guard: neither is about this
                 pass
         check()
-        return jax.device_put(arrays, device)  # type: ignore[no-any-return]
+        landed: list[jax.Array] = jax.device_put(arrays, device)
+        for old, new in zip(arrays, landed):
+            if old.nbytes > COPIED_AT_ONCE:
+                new.block_until_ready()
+        return landed
 
     def remember(key: Any, arrays: tuple[Array, ...]) -> None:
-        if max(array.nbytes for array in arrays) > _COPIED_AT_ONCE:
+        if max(array.nbytes for array in arrays) > COPIED_AT_ONCE:
             return
-        if len(seen) >= _SETS:
+        if len(seen) >= _SEEN:
             seen.clear()
-            programs.clear()
         seen[key] = seen.get(key, 0) + len(arrays)
         if seen[key] >= _WORTH_COMPILING:
             check()
+            while len(programs) >= _COMPILED:
+                oldest = next(iter(programs))
+                programs.pop(oldest, None)
+                seen.pop(oldest, None)
             programs[key] = _program([*map(shape_and_dtype, arrays)], device)
 
     return put
@@ -109,7 +116,8 @@ def array_type() -> Any:
     """What arrays are of that have values: not tracers, not typed keys. To ask starts JAX's threads."""
     import jax
 
-    return type(jax.device_put(np.zeros(())))
+    with jax.ensure_compile_time_eval():  # else it would be a tracer that is remembered, inside of a trace
+        return type(jax.device_put(np.zeros(())))
 
 
 def _program(shapes: Shapes, device: jax.Device | None) -> Put:
@@ -155,7 +163,7 @@ def _grouped(shapes: Shapes) -> tuple[list[int], list[list[int]]]:
     groups = [
         indices
         for indices in same.values()
-        if len(indices) >= _WORTH_PACKING and sum(bytes_of[index] for index in indices) <= _COPIED_AT_ONCE
+        if len(indices) >= _WORTH_PACKING and sum(bytes_of[index] for index in indices) <= COPIED_AT_ONCE
     ]
     packed = {index for indices in groups for index in indices}
     return [index for index in range(len(shapes)) if index not in packed], groups

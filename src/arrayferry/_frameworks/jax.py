@@ -24,7 +24,7 @@ import numpy as np
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
 from arrayferry._core.framework import Array, Framework
 from arrayferry._core.ownership import SHAREABLE
-from arrayferry._frameworks._jax_identity import array_type, forget, put_all
+from arrayferry._frameworks._jax_identity import COPIED_AT_ONCE, array_type, forget, put_all
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -90,6 +90,11 @@ def snapshot(array: jax.Array) -> Array | None:
         return None
 
 
+def number(array: jax.Array) -> Any:
+    """JAX's own `tolist` asks itself many questions."""
+    return None if _forked else np.asarray(array).tolist()
+
+
 def from_numpy(array: Array, device: Any, share: bool) -> jax.Array:
     """An array that adopts the memory if it is aligned, and else a copy of it."""
     import jax
@@ -98,7 +103,7 @@ def from_numpy(array: Array, device: Any, share: bool) -> jax.Array:
     if share:
         return _alias(array, device)
     made: jax.Array = jax.device_put(array, device)
-    return made
+    return made.block_until_ready() if array.nbytes > COPIED_AT_ONCE else made
 
 
 def from_numpy_all(device: Any) -> Callable[..., Sequence[jax.Array]] | None:
@@ -111,14 +116,15 @@ def from_numpy_all(device: Any) -> Callable[..., Sequence[jax.Array]] | None:
 def _alias(array: Array, device: Any) -> jax.Array:
     import jax
 
-    # The fastest of three ways to the same; it takes no read-only memory, and no bools.
+    # The faster of two ways to the same, which takes no read-only memory and no bools. It refuses to copy;
+    # but JAX 0.6 copied all the same.
     quick = device is None and array.flags.num & SHAREABLE == SHAREABLE and array.dtype.kind != "b"
-    if quick and jax.__version_info__ >= (0, 10):  # it refuses to copy; 0.6 copies all the same
-        with suppress(ValueError):  # why it cannot be shared is said below
+    if quick and jax.__version_info__ >= (0, 10):
+        with suppress(ValueError, BufferError):  # not this dtype; or not at all, and why is said below
             return jax.numpy.from_dlpack(array, copy=False)
     if obstacle := _obstacle_to_sharing(array, device):
         raise SharingError(f"JAX cannot share this memory: {obstacle}", "copy=None")
-    shared: jax.Array = jax.numpy.from_dlpack(array) if quick else jax.device_put(array, device)
+    shared: jax.Array = jax.device_put(array, device)
     if array.size and shared.unsafe_buffer_pointer() != array.ctypes.data:
         raise SharingError("JAX copied this memory although it could have been shared", "copy=None")
     return shared
@@ -281,7 +287,7 @@ FRAMEWORK = Framework(
     plain_dtypes=lambda device: STANDARD & _WITHOUT_X64 - {"bool"},
     within=within,
     from_dlpack=from_dlpack,
-    item=lambda array: np.asarray(array).tolist(),  # JAX's own asks itself many questions
+    item=lambda cls: number if cls is array_type() else None,
     on_host=on_host,
     device=device,
     device_name=device_name,

@@ -273,6 +273,7 @@ FRAMEWORK = Framework(
     extra="torch",
     to_numpy=to_numpy,
     snapshot=snapshot,
+    item=lambda cls: cls.tolist if cls is sys.modules["torch"].Tensor else None,
     from_numpy=from_numpy,
     adopt=adopt,
     outside=outside,
