@@ -100,7 +100,7 @@ def shortcut(space: spaces.Space[Any], to_env: Converter, long: Fit) -> Fit:
 def _short_array(space: spaces.Space[Any], fit: Fit, long: Fit) -> Fit:
     """From an array of another framework, copied at once."""
     shape, dtype = space.shape, np.dtype(space.dtype)
-    copiers = TypeTable(lambda cls: getattr(owner_of(cls), "snapshot", None))
+    copiers = _copiers
     widens: dict[Any, bool] = {}
 
     def short(action: Any) -> Any:
@@ -122,7 +122,7 @@ def _short_array(space: spaces.Space[Any], fit: Fit, long: Fit) -> Fit:
 def _short_integer(space: spaces.Discrete[Any], long: Fit) -> Fit:
     """From one integer, by way of a list of the members."""
     members = [*map(np.dtype(space.dtype).type, range(int(space.n)))]
-    integers = TypeTable(_integer_of)
+    integers = _integers
 
     def short(action: Any) -> Any:
         try:
@@ -146,6 +146,11 @@ def _integer_of(cls: type) -> Any:
         return cls.item if np.dtype(cls).kind in "biu" else None
     owner = owner_of(cls)
     return owner and owner.item(cls)
+
+
+# For all spaces, so that the first step of a wrapper takes no longer than the second.
+_integers = TypeTable(_integer_of)
+_copiers = TypeTable(lambda cls: getattr(owner_of(cls), "snapshot", None))
 
 
 @_fitter.register(spaces.Dict)

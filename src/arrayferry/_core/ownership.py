@@ -92,7 +92,8 @@ def is_fresh(box: list[Array]) -> bool:
 def obstacle_to_sharing(array: Array) -> str:
     """Why a framework of writable, strided arrays cannot see this memory as it is; empty if it can."""
     # The strides of an axis with fewer than two elements may be anything, even where it is contiguous.
-    if array.flags.num & SHAREABLE == SHAREABLE and array.dtype.isnative and min(array.shape, default=2) > 1:
+    odd = 1 in array.shape or 0 in array.shape
+    if array.flags.num & SHAREABLE == SHAREABLE and array.dtype.isnative and not odd:
         return ""
     if not array.flags.writeable:
         return "it is read-only, and arrays there are writable"

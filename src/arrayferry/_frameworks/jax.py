@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -120,8 +119,10 @@ def _alias(array: Array, device: Any) -> jax.Array:
     # but JAX 0.6 copied all the same.
     quick = device is None and array.flags.num & SHAREABLE == SHAREABLE and array.dtype.kind != "b"
     if quick and jax.__version_info__ >= (0, 10):
-        with suppress(ValueError, BufferError):  # not this dtype; or not at all, and why is said below
+        try:
             return jax.numpy.from_dlpack(array, copy=False)
+        except (ValueError, BufferError):
+            pass  # not for this dtype; or not at all, and why is said below
     if obstacle := _obstacle_to_sharing(array, device):
         raise SharingError(f"JAX cannot share this memory: {obstacle}", "copy=None")
     shared: jax.Array = jax.device_put(array, device)

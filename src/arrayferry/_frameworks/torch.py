@@ -104,9 +104,11 @@ def adopt(device: torch.device | None) -> Callable[[Array], torch.Tensor] | None
     return torch.from_numpy if device is None or device.type == "cpu" else None
 
 
+@cache
 def outside() -> tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]]:
     """A tensor made inside inference_mode can never be trained on, not even after it has ended."""
-    torch = sys.modules["torch"]  # an import statement takes longer
+    import torch
+
     return torch.is_inference_mode_enabled, partial(torch.inference_mode, False)
 
 
