@@ -19,6 +19,7 @@ from typing import Any
 
 import plots
 import sizes
+from rich import box
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -29,6 +30,7 @@ from arrayferry.cli.measure import measure
 # What the rivals are installed as.
 _LIBRARIES = "numpy torch jax gymnasium stable-baselines3 tianshou ray torchrl".split()
 _BEGIN, _END = "<!-- made by benchmarks/bench.py: begin -->", "<!-- end -->"
+_COLUMNS = (BY_HAND, THEIRS, OURS, "less than Gymnasium (goal)", "of by hand (goal)")
 _NOT_MEASURED = "GPUs; what a step costs in your environment (arrayferry bench YOUR_ENV measures that)"
 
 
@@ -65,27 +67,26 @@ def overheads(laps: int, seconds: float, only: str, console: Console) -> dict[st
 
 def show(results: dict[str, dict[str, float]], console: Console) -> None:
     """The table of goals, and that of the other libraries."""
-    table = Table(title="overhead over the bare environment, microseconds a step")
-    for column in ("work", BY_HAND, THEIRS, OURS, "less than Gymnasium", "goal", "of by hand", "goal"):
-        table.add_column(column, justify="left" if column == "work" else "right")
+    title = "overhead over the bare environment, microseconds a step"
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("work")
+    for column in _COLUMNS:
+        table.add_column(column, justify="right")
     for name, us in results.items():
-        work = WORKS[name]
-        less, of_hand = us[THEIRS] / us[OURS], us[OURS] / us[BY_HAND]
-        goals = [f"{work.less}x", f"{work.of_hand}x" if work.of_hand else ""]
-        hand = f"{of_hand:.2f}x" if work.of_hand else ""
-        cells = [
-            *(f"{us[rival]:.1f}" for rival in (BY_HAND, THEIRS, OURS)),
-            f"{less:.1f}x",
-            goals[0],
-            hand,
-            goals[1],
-        ]
-        table.add_row(name, *cells)
+        table.add_row(name, *_cells(name, us))
     console.print(table)
     for name, us in results.items():
         if others := {rival: us[rival] for rival in us if rival not in (BY_HAND, THEIRS, OURS)}:
             told = ", ".join(f"{rival} {time:.1f}" for rival, time in others.items())
             console.print(f"{name}: {told}, arrayferry {us[OURS]:.1f} microseconds")
+
+
+def _cells(name: str, us: dict[str, float]) -> list[str]:
+    """What stands in a row of the table, in the order of the columns."""
+    work = WORKS[name]
+    hand = f"{us[OURS] / us[BY_HAND]:.2f}x ({work.of_hand}x)" if work.of_hand else ""
+    times = [f"{us[rival]:.1f}" for rival in (BY_HAND, THEIRS, OURS)]
+    return [*times, f"{us[THEIRS] / us[OURS]:.1f}x ({work.less}x)", hand]
 
 
 def publish(results: dict[str, Any]) -> None:
@@ -99,15 +100,8 @@ def publish(results: dict[str, Any]) -> None:
 
 def as_markdown(results: dict[str, Any]) -> str:
     """The table of goals, and where it was measured."""
-    lines = [f"| work | {BY_HAND} | {THEIRS} | {OURS} | less than Gymnasium (goal) | of by hand (goal) |"]
-    lines.append("|---|--:|--:|--:|--:|--:|")
-    for name, us in results["overhead"].items():
-        work = WORKS[name]
-        hand = f"{us[OURS] / us[BY_HAND]:.2f}x ({work.of_hand}x)" if work.of_hand else ""
-        cells = [f"{us[rival]:.1f}" for rival in (BY_HAND, THEIRS, OURS)]
-        lines.append(
-            f"| {name} | {' | '.join(cells)} | {us[THEIRS] / us[OURS]:.1f}x ({work.less}x) | {hand} |"
-        )
+    lines = [f"| work | {' | '.join(_COLUMNS)} |", "|---|--:|--:|--:|--:|--:|"]
+    lines += [f"| {' | '.join([name, *_cells(name, us)])} |" for name, us in results["overhead"].items()]
     where = ", ".join(f"{key} {value}" for key, value in results["where"].items())
     return "\n".join([*lines, "", f"Microseconds a step, on {date.today()}: {where}."])
 
