@@ -73,6 +73,10 @@ def test_settings_that_a_transfer_does_not_mind(compiled, setting):
 def test_inside_of_a_trace(compiled):
     found = jax.jit(lambda x: compiled.unbox([values(2)])[0]["a"] + x)(1.0)
     assert found.tolist() == [3, 3, 3, 3]
+    large = np.ones(60_000, np.float32)
+    for value in (large, large.copy(), [large, large]):
+        first = jax.jit(lambda x, value=value: jax.tree.leaves(compiled(value))[0][:2] + x)
+        assert first(1.0).tolist() == [2, 2]
 
 
 def test_x64_may_be_switched_on_and_off(compiled):

@@ -25,7 +25,7 @@ from arrayferry._core.framework import Array
 if TYPE_CHECKING:
     import jax
 
-__all__ = ["COPIED_AT_ONCE", "array_type", "forget", "put_all"]
+__all__ = ["array_type", "complete", "forget", "put_all"]
 
 # So many arrays put one by one (about 50 us each) have taken as long as compiling takes (some 20 ms).
 _WORTH_COMPILING = 256
@@ -37,7 +37,7 @@ _AT_ONCE = 64
 _SEEN, _COMPILED = 1024, 64
 
 # XLA copies an argument of no more bytes while it is called, and a larger one later, on another thread.
-COPIED_AT_ONCE = 96 << 10
+_COPIED_AT_ONCE = 96 << 10
 
 # To copy arrays into one and cut it up again takes about as long as three arguments.
 _WORTH_PACKING = 3
@@ -89,13 +89,10 @@ def put_all(device: jax.Device | None, check: Callable[[], None]) -> Put:
                 pass
         check()
         landed: list[jax.Array] = jax.device_put(arrays, device)
-        for old, new in zip(arrays, landed):
-            if old.nbytes > COPIED_AT_ONCE:
-                new.block_until_ready()
-        return landed
+        return [*map(complete, landed)]
 
     def remember(key: Any, arrays: tuple[Array, ...]) -> None:
-        if max(array.nbytes for array in arrays) > COPIED_AT_ONCE:
+        if max(array.nbytes for array in arrays) > _COPIED_AT_ONCE:
             return
         if len(seen) >= _SEEN:
             seen.clear()
@@ -109,6 +106,12 @@ def put_all(device: jax.Device | None, check: Callable[[], None]) -> Put:
             programs[key] = _program([*map(shape_and_dtype, arrays)], device)
 
     return put
+
+
+def complete(array: jax.Array) -> jax.Array:
+    """The array, when it has its values; inside of a trace it has none."""
+    waits = array.nbytes > _COPIED_AT_ONCE and type(array) is array_type()
+    return array.block_until_ready() if waits else array
 
 
 @cache
@@ -163,7 +166,7 @@ def _grouped(shapes: Shapes) -> tuple[list[int], list[list[int]]]:
     groups = [
         indices
         for indices in same.values()
-        if len(indices) >= _WORTH_PACKING and sum(bytes_of[index] for index in indices) <= COPIED_AT_ONCE
+        if len(indices) >= _WORTH_PACKING and sum(bytes_of[index] for index in indices) <= _COPIED_AT_ONCE
     ]
     packed = {index for indices in groups for index in indices}
     return [index for index in range(len(shapes)) if index not in packed], groups

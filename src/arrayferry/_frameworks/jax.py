@@ -23,7 +23,7 @@ import numpy as np
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
 from arrayferry._core.framework import Array, Framework
 from arrayferry._core.ownership import SHAREABLE
-from arrayferry._frameworks._jax_identity import COPIED_AT_ONCE, array_type, forget, put_all
+from arrayferry._frameworks._jax_identity import array_type, complete, forget, put_all
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -101,8 +101,7 @@ def from_numpy(array: Array, device: Any, share: bool) -> jax.Array:
     _refuse_if_forked()
     if share:
         return _alias(array, device)
-    made: jax.Array = jax.device_put(array, device)
-    return made.block_until_ready() if array.nbytes > COPIED_AT_ONCE else made
+    return complete(jax.device_put(array, device))
 
 
 def from_numpy_all(device: Any) -> Callable[..., Sequence[jax.Array]] | None:
