@@ -74,7 +74,7 @@ $(READY): pyproject.toml constraints.txt
 	$(call install,$(VENV),-e ".[$(EXTRAS)]",arrayferry with the frameworks and test tools (about 2 GB; some minutes))
 
 $(VENV)/.ready-stress: $(READY)
-	$(call install,$(VENV),-e ".[stress]",the fuzzer (some seconds))
+	$(call install,$(VENV),-e ".[stress]",the fuzzer and more environments (half a minute))
 
 $(VENV)/.ready-lint: $(READY)
 	$(call install,$(VENV),-e ".[lint]",the linters (half a minute))
