@@ -1,6 +1,7 @@
 """JAX: arrays on the CPU, GPU or TPU, on one device or sharded over many.
 
 * a NumPy array -> `jax.device_put` of private memory, which it adopts as it is where it is aligned
+* small NumPy arrays, once their shapes have come often -> all in one call: see `_jax_identity`
 * int64 and float64 without x64 -> int32, checked, and float32
 * numbers -> strongly typed, so that they do not add entries to the jit cache
 * sharded -> gathered, where this process holds all shards
