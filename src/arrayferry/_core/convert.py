@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache, partial
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -136,35 +136,29 @@ class Converter:
         self, names: Sequence[str], on_keep: OnKeep | None = None
     ) -> Callable[[list[Any]], list[Any]]:
         """The same as a function, for who does it often."""
-        express, handlers, tells = self._express, self._handlers, on_keep is not None
-        is_inside, outside = self._outside
-
-        def unbox(box: list[Any]) -> Any:
-            try:
-                if is_inside():
-                    with outside():
-                        return express[tells].alone(box)
-                return express[tells].alone(box)
-            except Exception:  # whatever it is: the walk finds another way, or says where it is
-                pass  # and what the lane held is dropped, before the walk counts references
-            return walk(box, handlers, names, on_keep)
-
-        return unbox
+        return self._unboxer("alone", names, on_keep)
 
     def unboxer(self, name: str, on_keep: OnKeep | None = None) -> Callable[[list[Any]], Any]:
         """The same for one value."""
+        return self._unboxer("one", (name,), on_keep)
+
+    def _unboxer(
+        self, way: Literal["alone", "one"], names: Sequence[str], on_keep: OnKeep | None
+    ) -> Callable[[list[Any]], Any]:
         express, handlers, tells = self._express, self._handlers, on_keep is not None
         is_inside, outside = self._outside
+        index = Ways._fields.index(way)
 
         def unbox(box: list[Any]) -> Any:
             try:
                 if is_inside():
                     with outside():
-                        return express[tells].one(box)
-                return express[tells].one(box)
-            except Exception:
-                pass
-            return walk(box, handlers, (name,), on_keep)[0]
+                        return express[tells][index](box)
+                return express[tells][index](box)
+            except Exception:  # whatever it is: the walk finds another way, or says where it is
+                pass  # and what the lane held is dropped, before the walk counts references
+            found = walk(box, handlers, names, on_keep)
+            return found[0] if way == "one" else found
 
         return unbox
 
