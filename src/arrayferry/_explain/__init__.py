@@ -39,10 +39,10 @@ def explain(
 
     Example:
         >>> import arrayferry, numpy as np
-        >>> frame = np.zeros((84, 84), np.uint8)
-        >>> for leaf in arrayferry.explain({"camera": frame, "mission": "go left"}, "numpy").leaves:
+        >>> obs = {"camera": np.zeros((84, 84), np.uint8), "mission": "go left"}
+        >>> for leaf in arrayferry.explain(obs, "numpy").leaves:
         ...     print(leaf.path, "-", leaf.verdict)
-        value["camera"] - copied: you still hold it
+        value["camera"] - copied: you still hold what it is in
         value["mission"] - left alone: a str is no array
     """
     gymnasium = sys.modules.get("gymnasium")  # who has an environment has imported it
