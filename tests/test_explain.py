@@ -253,3 +253,26 @@ def test_rich_is_not_needed(run_python):
 
 def test_nothing_to_convert():
     assert str(arrayferry.explain({}, "numpy")).startswith("a value to numpy\n")
+
+
+class SometimesReadOnly(gym.Env):
+    action_space, observation_space = gym.spaces.Discrete(2), gym.spaces.Box(-1, 1, (4,))
+    steps = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(4, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        obs = np.zeros(4, np.float32)
+        obs.flags.writeable = self.steps % 10 != 1
+        return obs, 1.0, False, False, {}
+
+
+def test_a_leaf_that_is_refused_once_is_refused():
+    pytest.importorskip("torch")
+    explanation = arrayferry.explain(SometimesReadOnly(), "torch", copy=False, steps=20)
+    assert not explanation.ok
+    [obs] = [leaf for leaf in explanation.leaves if leaf.path == "obs"]
+    assert (obs.memory, obs.seen) == ("refused", 4)

@@ -143,10 +143,10 @@ def terminal():
 def piped():
     """The command with its output in pipes."""
 
-    def run(*words: str) -> Done:
+    def run(*words: str, **env: str) -> Done:
         command = [sys.executable, "-m", "arrayferry", *words]
         done = subprocess.run(
-            command, env=ENVIRONMENT, cwd=HERE, capture_output=True, text=True, timeout=120, check=False
+            command, env=ENVIRONMENT | env, cwd=HERE, capture_output=True, text=True, timeout=120, check=False
         )
         return Done(done.returncode, done.stdout, done.stderr)
 

@@ -84,6 +84,22 @@ def test_check_finds_nothing(ferry):
     assert "CartPole-v1 to numpy: nothing found in " in done.out
 
 
+def test_check_counts_what_it_shows(ferry, monkeypatch):
+    kept = Finding(kind="kept", severity="info", path="obs", step=2, message="the environment keeps it")
+    for report, last in (
+        (
+            Report(findings=(), steps=40, sharing=(kept,), shareable=True),
+            "1 found in 40 steps, with and without",
+        ),
+        (Report(findings=(), steps=20, not_shared="no memory"), "nothing found in 20 steps, with copies"),
+    ):
+        monkeypatch.setattr(arrayferry, "check", lambda *_, report=report, **__: report, raising=False)
+        done = ferry("check", "CartPole-v1", "--vector", "2", "--to", "numpy", "--steps", "20")
+        assert done.code == 0
+        assert f"CartPole-v1 x 2 to numpy: {last}" in done.out
+    assert "no memory" in done.out
+
+
 def test_check_as_json(ferry):
     done = ferry("check", "some_envs:Overwrites-v0", "--to", "numpy", "--steps", "3", "--json")
     report = json.loads(done.out)

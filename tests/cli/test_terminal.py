@@ -59,3 +59,9 @@ child.stdout.close()
 print(child.wait(), child.stderr.read())
 """
     assert run_python(code) == "0 b''\n"
+
+
+def test_an_encoding_without_arrows(piped):
+    done = piped("explain", "CartPole-v1", "--to", "numpy", PYTHONIOENCODING="ascii")
+    assert (done.code, done.err) == (0, "")
+    assert "obs" in done.out

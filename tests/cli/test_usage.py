@@ -14,7 +14,7 @@ WRONG = {
     "explain": "arguments are required: ENV_ID",
     "explain CartPole-v1 --vectr 3": "explain does not know '--vectr': did you mean --vector?",
     "explain CartPole-v1 Pendulum-v1": "explain does not know 'Pendulum-v1'",
-    "explain CartPole-v1 --vector 0": "invalid count value: '0'",
+    "explain CartPole-v1 --vector 0": "'0' is not 1 or more",
     "explain CartPole-v1 --copy sometimes": "invalid choice: 'sometimes'",
     "explain CartPol-v1": "there is no environment 'CartPol-v1': did you mean CartPole-v1",
     "explain cartpole-v1": "did you mean CartPole-v1",
@@ -31,9 +31,9 @@ WRONG = {
     "bench CartPol-v1 --to numpy": "did you mean CartPole-v1",
     "bench --to numpy --plot bench.txt": "a picture's name ends in .png, .svg, .pdf",
     "bench --to numpy --plot no_such_folder/bench.png": "there is no folder",
-    "check CartPole-v1 --steps many": "invalid count value: 'many'",
+    "check CartPole-v1 --steps many": "'many' is not 1 or more",
     "doctor nump": "'nump' is no array framework; did you mean 'numpy'?",
-    "demo --seconds 0": "invalid count value: '0'",
+    "demo --seconds 0": "'0' is not 1 or more",
 }
 
 

@@ -107,7 +107,7 @@ def _lap(converter: Converter, box: list[Any]) -> float:
 
 
 def merged(passes: Iterable[list[Leaf]]) -> tuple[Leaf, ...]:
-    """One leaf for each path: what it was most of the time, and the best time that it took."""
+    """One leaf for each path: what it was most of the time, or refused if it ever was; and its best time."""
     by_path: dict[str, list[Leaf]] = {}
     for leaves in passes:
         for leaf in leaves:
@@ -116,6 +116,7 @@ def merged(passes: Iterable[list[Leaf]]) -> tuple[Leaf, ...]:
 
 
 def _usual(same: list[Leaf]) -> Leaf:
+    same = [leaf for leaf in same if leaf.memory == "refused"] or same
     kinds = Counter((leaf.before, leaf.after, leaf.memory, leaf.why) for leaf in same)
     kind, count = kinds.most_common(1)[0]
     alike = [leaf for leaf in same if (leaf.before, leaf.after, leaf.memory, leaf.why) == kind]

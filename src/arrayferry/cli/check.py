@@ -46,7 +46,8 @@ def run(arguments: Namespace, screen: Screen) -> int:
             report = arrayferry.check(env, to, steps=steps, seed=arguments.seed, device=arguments.device)
     finally:
         env.close()
-    screen.show(*_shown(report, f"{arguments.env_id} to {to}"))
+    many = f" x {arguments.vector}" if arguments.vector else ""
+    screen.show(*_shown(report, f"{arguments.env_id}{many} to {to}"))
     screen.result(report.as_dict())
     return FINE if report.ok else FOUND
 
@@ -66,14 +67,16 @@ def _shown(report: Report, title: str) -> Iterable[Any]:
     if report.findings:
         yield _findings(title, report.findings)
     if report.sharing:
-        yield _findings("with copy=False also", report.sharing)
+        also = "with copy=False also" if report.findings else f"{title}, with copy=False"
+        yield _findings(also, report.sharing)
     if report.not_shared:
         yield escaped(f"copy=False is not possible here: {report.not_shared}")
     elif report.shareable is not None:
         yield f"copy=False is {'safe' if report.shareable else 'not safe'} here"
-    found = f"{len(report.findings)} found" if report.findings else "nothing found"
+    found = f"{len(report.findings) + len(report.sharing) or 'nothing'} found"
     colour = "green" if report.ok else "red"
-    yield f"{escaped(title)}: [{colour}]{found}[/] in {report.steps:,} steps, with and without copies"
+    how = "with copies" if report.shareable is None else "with and without copies"
+    yield f"{escaped(title)}: [{colour}]{found}[/] in {report.steps:,} steps, {how}"
 
 
 def _findings(title: str, findings: Iterable[Finding]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from difflib import get_close_matches
 from typing import Any
 
@@ -40,7 +40,7 @@ def add_target(parser: ArgumentParser, *, device: bool = True) -> None:
 def count(text: str) -> int:
     """A number of things, at least one; for argparse."""
     if not text.isdecimal() or int(text) < 1:
-        raise ValueError(text)
+        raise ArgumentTypeError(f"{text!r} is not 1 or more")
     return int(text)
 
 
@@ -73,7 +73,11 @@ def _load(module: str) -> None:
     except ModuleNotFoundError as error:
         missing = error.name or module
         hint = "is it installed, and spelt right?" if missing == module else f"{module} needs it"
+        if module.endswith(".py"):
+            missing, hint = module, f"a module is named without .py: {module.removesuffix('.py')}"
         raise UsageError(f"there is no module {missing!r}: {hint}") from error
+    except Exception as error:  # it is not ours
+        raise UsageError(f"{module} cannot be imported: {type(error).__name__}: {error}") from error
 
 
 def _what_was_meant(name: str) -> str:

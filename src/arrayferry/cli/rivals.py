@@ -36,7 +36,7 @@ def rivals(env_id: str, vector: int | None, to: str, without: Iterable[str] = ()
     given = arrayferry.convert(sampled, to)
     envs: dict[str, tuple[Callable[[], Any], list[Any]]] = {
         BARE: (lambda: make(env_id, vector), native),
-        BY_HAND: (lambda: _ByHand(make(env_id, vector), to), given),
+        BY_HAND: (lambda: _ByHand(make(env_id, vector), home, to, vector), given),
         THEIRS: (lambda: _their_wrapper(make(env_id, vector), home, to, vector), given),
         OURS: (lambda: ours, given),
     }
@@ -65,21 +65,24 @@ def _trip(env: Any, actions: list[Any], vector: int | None) -> Trip:
 
 
 class _ByHand:
-    """What an expert writes: one call a leaf, no checks, memory shared wherever it can be."""
+    """What an expert writes for this environment: one call a leaf, no checks, memory shared if possible."""
 
-    def __init__(self, env: Any, to: str) -> None:
-        self._env, self._enter, self._leave = env, _entering(env.action_space), _leaving(to)
+    def __init__(self, env: Any, home: str, to: str, vector: int | None) -> None:
+        self._env, self._enter = env, _entering(env.action_space)
+        self._leave = _leaving(env.reset(seed=_SEED)[0], to)
+        self._leave_more = _maker(to, np.zeros(1) if home == "numpy" else None) if vector else None
 
     def reset(self, **options: Any) -> Any:
         """Start an episode."""
         return self._leave(self._env.reset(**options)[0])
 
     def step(self, action: Any) -> Any:
-        """Take a step; info stays as it is."""
+        """Take a step; info stays as it is, and so do one reward and its dones."""
         obs, reward, terminated, truncated, info = self._env.step(self._enter(action))
-        if np.ndim(reward):
-            return *map(self._leave, (obs, reward, terminated, truncated)), info
-        return self._leave(obs), float(reward), bool(terminated), bool(truncated), info
+        more = self._leave_more
+        if more is None:
+            return self._leave(obs), reward, terminated, truncated, info
+        return self._leave(obs), more(reward), more(terminated), more(truncated), info
 
 
 def _entering(space: Any) -> Callable[[Any], Any]:
@@ -96,32 +99,26 @@ def _entering(space: Any) -> Callable[[Any], Any]:
     return np.asarray
 
 
-def _leaving(to: str) -> Callable[[Any], Any]:
-    make_array = _maker(to)
-
-    def leave(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: leave(child) for key, child in value.items()}
-        if isinstance(value, tuple):
-            return tuple(map(leave, value))
-        return make_array(value)
-
-    return leave
+def _leaving(sample: Any, to: str) -> Callable[[Any], Any]:
+    if isinstance(sample, Mapping):
+        inner = {key: _leaving(child, to) for key, child in sample.items()}
+        return lambda value: {key: leave(value[key]) for key, leave in inner.items()}
+    if isinstance(sample, tuple):
+        each = [_leaving(child, to) for child in sample]
+        return lambda value: tuple(leave(child) for leave, child in zip(each, value))
+    return _maker(to, sample)
 
 
-def _maker(to: str) -> Callable[[Any], Any]:
+def _maker(to: str, sample: Any) -> Callable[[Any], Any]:
     if to == "torch":
         import torch
 
-        return lambda value: torch.from_numpy(value) if type(value) is np.ndarray else _as_tensor(value)
+        if type(sample) is np.ndarray and sample.flags.writeable:
+            return torch.from_numpy
+        # A number, an array of another framework, or one that may not be written to.
+        return lambda value: torch.from_numpy(np.array(value))
     make_array: Callable[[Any], Any] | None = getattr(find_framework(to).load(), "asarray", None)
     return make_array or arrayferry.Converter(to)
-
-
-def _as_tensor(value: Any) -> Any:
-    import torch
-
-    return torch.from_numpy(np.array(value))  # a number, or an array that may not be written to
 
 
 def _their_wrapper(env: Any, home: str, to: str, vector: int | None) -> Any:
