@@ -182,3 +182,39 @@ def test_a_seed_makes_the_same_episode(target: str) -> None:
     first, second, other = (seen(env.reset(seed=seed)[0]) for seed in (1, 1, 2))
     assert first.tobytes() == second.tobytes()
     assert first.tobytes() != other.tobytes()
+
+
+class InJax(gym.Env[Any, Any]):
+    """Its observations are numbers; its rewards, or its observations, tell that it is JAX's."""
+
+    action_space = observation_space = gym.spaces.Discrete(3)
+
+    def __init__(self, obs: Any, reward: Any) -> None:
+        self.obs, self.reward = obs, reward
+        self.actions: list[Any] = []
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return self.obs, {}
+
+    def step(self, action: Any) -> Any:
+        self.actions.append(action)
+        return self.obs, self.reward, False, False, {}
+
+
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_rewards_tell_whose_environment_it_is(shape: tuple[int, ...]) -> None:
+    jnp = pytest.importorskip("jax.numpy")
+    env = InJax(1, jnp.ones(shape))
+    wrapped = arrayferry.wrap(env, "numpy")
+    wrapped.reset()
+    for _ in range(2):
+        wrapped.step(np.int64(1))
+    assert isinstance(env.actions[1], type(jnp.ones(())))
+
+
+def test_a_device_that_is_not_there_is_told_again() -> None:
+    jnp = pytest.importorskip("jax.numpy")
+    wrapped = arrayferry.wrap(InJax(jnp.ones(2), 1.0), "numpy", env_device="gpu:9")
+    for _ in range(2):
+        with pytest.raises(arrayferry.DeviceError, match="gpu:9"):
+            wrapped.reset()

@@ -113,6 +113,7 @@ class Boundary:
 
     def leave_as(self, name: str, box: list[Any]) -> Any:
         """One value, which only the box holds, in the agent's framework; of that name in messages."""
+        self.meet(box)
         return self._outgoing.unbox(box, (name,))[0]
 
     def _leave_by(self) -> None:
@@ -123,11 +124,15 @@ class Boundary:
 
     def _learning(self, leave: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
         def learn_and_leave(box: list[Any]) -> Any:
-            if self._learns:
-                self._learn(box)
+            self.meet(box)
             return leave(box)
 
         return learn_and_leave
+
+    def meet(self, box: list[Any]) -> None:
+        """Learn from values of the environment's, if there is still something to learn."""
+        if self._learns:
+            self._learn(box)
 
     def _learn(self, box: list[Any]) -> None:
         """The first array tells whose environment it is, and where. One without arrays may speak NumPy."""
@@ -151,9 +156,9 @@ class Boundary:
         if found:
             framework, array = found[0]
             here = framework.place(array) if self._env_device is None else self._env_device
+            self._enter_by(framework, here)  # first, for it may refuse the device
             self._learns = False
             self._leave_by()
-            self._enter_by(framework, here)
 
     def seen(self, space: spaces.Space[Any], *, of_actions: bool = False) -> spaces.Space[Any]:
         """A space of the environment's as the agent sees it; actions are not cast by `dtypes`."""

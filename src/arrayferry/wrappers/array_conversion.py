@@ -124,6 +124,7 @@ class ArrayConversion(Crossing[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], Reco
             ) from error
 
     def _number(self, reward: Any) -> float:
+        self._boundary.meet([reward])
         try:
             # Not float() of an array: torch and NumPy warn about some that have a number to give.
             return float(reward.item() if hasattr(reward, "item") else reward)
