@@ -35,7 +35,7 @@ test-tf-paddle: $(TFP_VENV)/.ready ## the tests of TensorFlow and Paddle, in an 
 	@TF_CPP_MIN_LOG_LEVEL=2 $(TFP_VENV)/bin/$(PYTEST) -m own_process $(ARGS)
 
 stress: $(VENV)/.ready-stress ## every goal of docs/reliability.md, with its figures; half an hour, ARGS=--quick for less
-	@$(if $(findstring --quick,$(ARGS)),,$(BIN)/$(PYTEST) -n $(WORKERS) -m stress)
+	@$(if $(or $(findstring --quick,$(ARGS)),$(findstring --only,$(ARGS))),,$(BIN)/$(PYTEST) -n $(WORKERS) -m stress)
 	@PYTHONPATH=tests $(BIN)/python -m reliability --workers $(WORKERS) $(ARGS)
 
 bench: $(BENCH_VENV)/.ready ## how fast it is here, against all rivals

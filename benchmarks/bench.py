@@ -111,12 +111,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--laps", type=int, default=60)
     parser.add_argument("--seconds", type=float, default=0.01, help="of a lap")
-    parser.add_argument("--only", default="", help="works whose name has this in it; no plots")
+    parser.add_argument("--only", default="", help="works whose name has this in it; nothing is saved")
     parser.add_argument(
         "--to", type=Path, default=Path("benchmarks/results"), help="folder for what is saved"
     )
     parser.add_argument("--publish", action="store_true", help="put the table and the plots into the docs")
     arguments = parser.parse_args()
+    if not any(arguments.only.lower() in name.lower() for name in WORKS):
+        parser.error(f"--only {arguments.only}: it is in none of {'; '.join(WORKS)}")
     warnings.simplefilter("ignore")
     console = Console()
     where = machine()

@@ -117,6 +117,14 @@ def test_more_arrays_than_one_call_takes(compiled):
         assert [int(array[0]) for array in found] == list(range(150)), step
 
 
+def test_thousands_of_arrays_are_not_cut_again_and_again(compiled):
+    """Slices of slices would take time and depth that grow with the square."""
+    value = [np.full(1, i % 7, np.float32) for i in range(70_000)]
+    found = compiled.unbox([value])[0]
+    assert len(found) == len(value)
+    assert all(int(found[i][0]) == i % 7 for i in range(0, len(value), 6_999))
+
+
 def test_where_the_device_is_given_arrays_are_committed_to_it():
     converter = Converter("jax", jax.devices()[0])
     for _ in range(300):

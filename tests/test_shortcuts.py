@@ -193,3 +193,49 @@ def test_compiled_sets_of_shapes_are_not_kept_for_ever():
             [found] = converter.unbox([[np.full(size, i, np.float32) for i in range(60)]])
         assert [int(array[0]) for array in found] == list(range(60))
     assert len(_jax_identity._programs[None]) == _jax_identity._COMPILED
+
+
+def test_what_is_registered_goes_the_long_way():
+    torch = pytest.importorskip("torch")
+    from arrayferry._core import convert as module
+    from arrayferry._core.framework import forget_decisions
+
+    boundaries = [entering(spaces.Discrete(5), "torch"), entering(spaces.Box(-9, 9, (2,)), "torch")]
+    actions = [torch.tensor(1), torch.zeros(2)]
+    for boundary, action in zip(boundaries, actions):
+        boundary.enter(action)
+    arrayferry.register_leaf(torch.Tensor, lambda value, converter: converter(value.numpy() + 1))
+    try:
+        found = [boundary.enter(action) for boundary, action in zip(boundaries, actions)]
+        assert found[0] == 2
+        assert found[1].tolist() == [1, 1]
+    finally:
+        module._registered_leaves.clear()
+        forget_decisions()
+
+
+def test_registering_while_others_build_converters():
+    import threading
+
+    from arrayferry._core.framework import Decisions
+
+    done, errors = threading.Event(), []
+
+    def build():
+        try:
+            while not done.is_set():
+                Converter("numpy")
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=build) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(300):
+            Decisions.clear_all()
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert not errors

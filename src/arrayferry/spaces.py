@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from gymnasium import spaces
 
-from arrayferry._core.convert import Converter
+from arrayferry._core.convert import Converter, is_registered
 from arrayferry._core.dtypes import ML_DTYPES, cast_for, first_lost
 from arrayferry._core.framework import Array, TypeTable, dtype_name, owner_of
 from arrayferry.errors import FerryError
@@ -138,6 +138,8 @@ def _short_integer(space: spaces.Discrete[Any], long: Fit) -> Fit:
 
 def _integer_of(cls: type) -> Any:
     """What makes a Python integer of one integer, be it in an array without axes; of all else, no integer."""
+    if is_registered(cls):
+        return None
     if cls is int:
         return int
     if cls is np.ndarray:
@@ -150,7 +152,7 @@ def _integer_of(cls: type) -> Any:
 
 # For all spaces, so that the first step of a wrapper takes no longer than the second.
 _integers = TypeTable(_integer_of)
-_copiers = TypeTable(lambda cls: getattr(owner_of(cls), "snapshot", None))
+_copiers = TypeTable(lambda cls: None if is_registered(cls) else getattr(owner_of(cls), "snapshot", None))
 
 
 @_fitter.register(spaces.Dict)

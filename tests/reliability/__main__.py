@@ -194,6 +194,7 @@ def main() -> None:
     show(rows, console)
     text = json.dumps(as_data(rows, (time.time() - start) / 60), indent=1) + "\n"
     options.json.write_text(text, encoding="utf-8")
+    console.print(f"The figures are in {options.json}.")
     if options.publish:
         pages.RESULTS.write_text(text, encoding="utf-8")
         page = pages.DOCS / "reliability.md"

@@ -26,7 +26,7 @@ from arrayferry._core.routes import Job
 from arrayferry._core.tree import KEEP, Handler, OnKeep, walk
 from arrayferry.errors import FerryError, OptionError, UnknownFrameworkError
 
-__all__ = ["Converter", "convert", "register_leaf"]
+__all__ = ["Converter", "convert", "is_registered", "register_leaf"]
 
 _T = TypeVar("_T")
 
@@ -65,7 +65,8 @@ def _registered_leaf(cls: type) -> Callable[[Any, Converter], Any] | None:
     return next((_registered_leaves[base] for base in cls.__mro__ if base in _registered_leaves), None)
 
 
-def _is_registered(cls: type) -> bool:
+def is_registered(cls: type) -> bool:
+    """Whether a user has said what objects of this type become."""
     return _registered_leaf(cls) is not None or registered_container(cls) is not None
 
 
@@ -176,7 +177,7 @@ class Converter:
 
     def _express_ways(self, tells: bool) -> Ways:
         lane, handlers = self._lane
-        if _is_registered(np.ndarray) or _is_registered(dict):  # the lanes know their own ways with these
+        if is_registered(np.ndarray) or is_registered(dict):  # the lanes know their own ways with these
             lane, handlers = one_by_one, self._handlers
         return express(lane, handlers, tells)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
+from threading import Lock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -143,6 +144,8 @@ class Decisions(dict[_K, Any]):
     """A cache that fills itself, and forgets when something is registered."""
 
     _all: ClassVar[weakref.WeakSet[Any]] = weakref.WeakSet()
+    _lock: ClassVar[Lock] = Lock()
+    _times_cleared: ClassVar[int] = 0
 
     # A program that makes a new type in every step must not make the table grow with it.
     _limit = 10_000
@@ -151,21 +154,28 @@ class Decisions(dict[_K, Any]):
         """`decide(key)` is asked once for each key."""
         super().__init__()
         self._decide = decide
-        self._all.add(self)
+        with self._lock:
+            self._all.add(self)
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
     def __missing__(self, key: _K) -> Any:
         if len(self) >= self._limit:
             self.clear()
-        self[key] = found = self._decide(key)
+        before = Decisions._times_cleared
+        found = self._decide(key)
+        with self._lock:
+            if Decisions._times_cleared == before:  # else another thread registered something meanwhile
+                self[key] = found
         return found
 
     @classmethod
     def clear_all(cls) -> None:
         """Empty all tables."""
-        for table in list(cls._all):
-            table.clear()
+        with cls._lock:
+            Decisions._times_cleared += 1
+            for table in cls._all:
+                table.clear()
 
 
 TypeTable = Decisions[type]
@@ -190,7 +200,10 @@ def registered() -> Mapping[str, Framework]:
 
 
 def register_framework(framework: Framework) -> Framework:
-    """Make a framework known, by its name and its namespaces. Registering a name again replaces it.
+    """Make a framework known, by its name and its namespaces.
+
+    Registering a name again replaces it for what is made from then on; converters and wrappers that there
+    are keep what they were made with.
 
     Python's own `array.array`, made a framework:
 

@@ -70,12 +70,13 @@ def put_all(device: jax.Device | None, check: Callable[[], None]) -> Put:
     shape_and_dtype, committed = attrgetter("shape", "dtype"), device is not None
 
     def put(*arrays: Array) -> Sequence[jax.Array]:
+        if len(arrays) > _AT_ONCE:
+            slices = (arrays[start : start + _AT_ONCE] for start in range(0, len(arrays), _AT_ONCE))
+            return [array for some in slices for array in put(*some)]
         # One array has a key of its own, for that takes a tenth less time.
         key = shape_and_dtype(*arrays) if len(arrays) == 1 else tuple(map(shape_and_dtype, arrays))
         program = programs.get(key)
         if program is None:
-            if len(arrays) > _AT_ONCE:
-                return [*put(*arrays[:_AT_ONCE]), *put(*arrays[_AT_ONCE:])]
             remember(key, arrays)
         else:
             try:

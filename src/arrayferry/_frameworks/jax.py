@@ -85,7 +85,7 @@ def to_numpy(array: jax.Array, share: bool) -> Array | None:
 def snapshot(array: jax.Array) -> Array | None:
     """A copy in NumPy, over the buffer protocol."""
     try:
-        return np.array(array) if type(array) is array_type() and not _forked else None
+        return np.array(array, order="C") if not _forked and type(array) is array_type() else None
     except (RuntimeError, TypeError, ValueError):
         return None
 
@@ -288,7 +288,7 @@ FRAMEWORK = Framework(
     plain_dtypes=lambda device: STANDARD & _WITHOUT_X64 - {"bool"},
     within=within,
     from_dlpack=from_dlpack,
-    item=lambda cls: number if cls is array_type() else None,
+    item=lambda cls: number if not _forked and cls is array_type() else None,
     on_host=on_host,
     device=device,
     device_name=device_name,
