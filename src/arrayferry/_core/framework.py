@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
-from threading import Lock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -144,7 +143,6 @@ class Decisions(dict[_K, Any]):
     """A cache that fills itself, and forgets when something is registered."""
 
     _all: ClassVar[weakref.WeakSet[Any]] = weakref.WeakSet()
-    _lock: ClassVar[Lock] = Lock()
     _times_cleared: ClassVar[int] = 0
 
     # A program that makes a new type in every step must not make the table grow with it.
@@ -154,8 +152,7 @@ class Decisions(dict[_K, Any]):
         """`decide(key)` is asked once for each key."""
         super().__init__()
         self._decide = decide
-        with self._lock:
-            self._all.add(self)
+        self._all.add(self)
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
@@ -163,19 +160,25 @@ class Decisions(dict[_K, Any]):
         if len(self) >= self._limit:
             self.clear()
         before = Decisions._times_cleared
-        found = self._decide(key)
-        with self._lock:
-            if Decisions._times_cleared == before:  # else another thread registered something meanwhile
-                self[key] = found
+        self[key] = found = self._decide(key)
+        if Decisions._times_cleared != before:  # another thread has registered something meanwhile
+            self.pop(key, None)
         return found
 
     @classmethod
     def clear_all(cls) -> None:
-        """Empty all tables."""
-        with cls._lock:
-            Decisions._times_cleared += 1
-            for table in cls._all:
-                table.clear()
+        """Empty all tables. Without a lock: a finalizer or a forked process may come here at any time."""
+        Decisions._times_cleared += 1  # first, so that whoever decides before it and stores after it knows
+        for table in cls._tables():
+            table.clear()
+
+    @classmethod
+    def _tables(cls) -> list[Any]:
+        while True:
+            try:
+                return list(cls._all)
+            except RuntimeError:  # another thread has made a table meanwhile
+                continue
 
 
 TypeTable = Decisions[type]
