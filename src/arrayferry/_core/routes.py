@@ -151,9 +151,10 @@ class Job:
     def numpy_scalar(self, scalar: Any, references: int) -> Any:
         """The handler for `np.generic`: a 0-d array of the same dtype."""
         array = np.asarray(scalar)
-        if self._land is not None and array.dtype in self.plain:
-            return self._land(array)
-        return KEEP if array.dtype.hasobject else self._deliver(array, mine=True)
+        if array.dtype.hasobject:
+            return KEEP
+        found = self._landed(array, mine=True)
+        return self._deliver(array, mine=True) if found is None else found
 
     def python_scalar(self, scalar: Any, references: int) -> Any:
         """The handler for int, float and complex: a 0-d array of the target's default dtype."""
