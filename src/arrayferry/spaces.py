@@ -55,8 +55,8 @@ def _(space: Any, to_env: Converter) -> Fit:
     cast = _caster(dtype, to_env)
 
     def fit(value: Any) -> Any:
-        if type(value) is np.ndarray and value.dtype is dtype and value.shape == shape:
-            return value
+        if type(value) is np.ndarray and value.shape == shape:
+            return value if value.dtype is dtype else cast(value)
         if isinstance(value, (list, tuple)):
             value = _stacked(value, to_env)
         return cast(value) if _shape(value) == shape else value
@@ -86,35 +86,33 @@ def _(space: spaces.Discrete[Any], to_env: Converter) -> Fit:
 _FEW = 10_000
 
 
-def shortcut(space: spaces.Space[Any], to_env: Converter, long: Fit) -> Fit:
-    """The short way for the commonest actions, of any framework, into NumPy; `long` for all others."""
+def shortcut(space: spaces.Space[Any], to_env: Converter, fit: Fit, long: Fit) -> Fit:
+    """The short way for the commonest actions, of any framework, into NumPy; `long` for all others.
+
+    Args:
+        space: the action space.
+        to_env: into the environment's framework.
+        fit: the space's fitter, for values that are there.
+        long: from any action to a member.
+    """
     if to_env.framework.name != "numpy" or to_env.copy is False:
         return long
     if isinstance(space, spaces.Discrete) and space.n <= _FEW and space.start == 0:
         return _short_integer(space, long)
     if isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)):
-        return _short_array(space, fitter(space, to_env), long)
+        return _short_array(fit, long)
     return long
 
 
-def _short_array(space: spaces.Space[Any], fit: Fit, long: Fit) -> Fit:
+def _short_array(fit: Fit, long: Fit) -> Fit:
     """From an array of another framework, copied at once."""
-    shape, dtype = space.shape, np.dtype(space.dtype)
     copiers = _copiers
-    widens: dict[Any, bool] = {}
 
     def short(action: Any) -> Any:
         copier = copiers[type(action)]
-        if copier is None or (array := copier(action)) is None or (old := array.dtype).kind not in _KINDS:
-            return long(action)
-        if array.shape == shape:
-            if old is dtype:
-                return array
-            if old not in widens:
-                widens[old] = np.can_cast(old, dtype, "safe")
-            if widens[old]:
-                return array.astype(dtype)
-        return fit(array)
+        if copier is not None and (array := copier(action)) is not None and array.dtype.kind in _KINDS:
+            return fit(array)
+        return long(action)
 
     return short
 
@@ -253,22 +251,27 @@ def _stacked(value: Any, to_env: Converter) -> Any:
 def _caster(dtype: np.dtype[Any], to_env: Converter) -> Fit:
     """From an array to one of the space's dtype, as far as the environment's framework has it."""
     framework, device = to_env.framework, to_env.device
-    has_it: dict[tuple[Any, frozenset[str]], bool] = {}
+    ways: dict[tuple[Any, frozenset[str]], Fit] = {}
+
+    def way(old: Any, available: frozenset[str]) -> Fit:
+        right = cast_for(dtype, available)
+        if right is None or dtype_name(old) == right.dtype.name:
+            return _as_it_is
+        if framework.name == "numpy" and np.can_cast(old, dtype, "safe"):
+            return lambda value: np.asarray(value).astype(dtype)
+        return lambda value: _cast_or_leave(value, dtype, to_env)
 
     def cast(value: Any) -> Any:
         key = value.dtype, framework.dtypes(device)
-        if key not in has_it:
-            right = cast_for(dtype, key[1])
-            has_it[key] = right is None or dtype_name(value.dtype) == right.dtype.name
-        return value if has_it[key] else _cast_or_leave(value, dtype, to_env)
+        if key not in ways:
+            ways[key] = way(*key)
+        return ways[key](value)
 
     return cast
 
 
 def _cast_or_leave(value: Any, dtype: np.dtype[Any], to_env: Converter) -> Any:
     old = value if type(value) is np.ndarray else np.asarray(_to_numpy(value))
-    if np.can_cast(old.dtype, dtype, "safe") and to_env.framework.name == "numpy":
-        return old.astype(dtype)
     kind = "f" if old.dtype.name in ML_DTYPES else old.dtype.kind
     if _KINDS.get(kind, 9) > _KINDS.get(dtype.kind, -1):
         return value

@@ -85,7 +85,7 @@ class Boundary:
         self._options = Converter(env_xp, device, copy=copy, _numbers=False)
         self._fit = fitter(self._action_space, self._incoming)
         self._unbox_action = self._incoming.unboxer("action", self._warn)
-        self.enter = shortcut(self._action_space, self._incoming, self._enter)
+        self.enter = shortcut(self._action_space, self._incoming, self._fit, self._enter)
 
     def arguments(self) -> dict[str, Any]:
         """The arguments, frameworks and devices by name, as they are recorded in a spec."""
