@@ -177,22 +177,10 @@ def f(x):
     except arrayferry.UnsupportedError:
         return x
 jax.jit(f)(1.0)
-from arrayferry._frameworks._jax_identity import array_type
+from arrayferry._frameworks._jax_put import array_type
 print(array_type() is type(jax.numpy.ones(3)))
 """
     assert run_python(code) == "True\n"
-
-
-def test_compiled_sets_of_shapes_are_not_kept_for_ever():
-    pytest.importorskip("jax")
-    from arrayferry._frameworks import _jax_identity
-
-    converter = Converter("jax")
-    for size in range(1, _jax_identity._COMPILED + 8):
-        for _ in range(5):
-            [found] = converter.unbox([[np.full(size, i, np.float32) for i in range(60)]])
-        assert [int(array[0]) for array in found] == list(range(60))
-    assert len(_jax_identity._programs[None]) == _jax_identity._COMPILED
 
 
 def test_what_is_registered_goes_the_long_way():

@@ -67,7 +67,7 @@ def calls(work):
 
 def calls_of_a_step(env, action):
     env.reset()
-    for _ in range(400):  # until all is decided, and compiled
+    for _ in range(20):  # until all is decided
         env.step(action)
     return min(calls(lambda: env.step(action)) for _ in range(5))
 
@@ -160,34 +160,20 @@ def test_thousands_of_steps_leave_nothing_behind():
     assert after - before < 5000
 
 
-def compilations(run_python, observe):
-    """How often XLA compiles in 700 steps of a wrapper onto JAX."""
-    return int(
-        run_python(
-            f"""
-import sys
+def test_nothing_is_compiled(run_python):
+    pytest.importorskip("jax")
+    code = """
 import jax, numpy as np
-import gymnasium as gym
 import arrayferry
 compiled = []
 jax.monitoring.register_event_duration_secs_listener(
     lambda name, *_, **__: compiled.append(name) if "backend_compile" in name else None
 )
 converter = arrayferry.Converter("jax")
-observe = {observe}
 for step in range(700):
-    converter(observe(step))
+    converter({"again": np.zeros(4, "f4"), "ragged": np.zeros(step + 1, "f4"), "number": 1.5, "double": np.ones(3)})
+assert not compiled, compiled
+jax.jit(lambda x: x + 1)(1.0)
 print(len(compiled))
 """
-        )
-    )
-
-
-def test_shapes_that_come_again_are_compiled_once(run_python):
-    pytest.importorskip("jax")
-    assert compilations(run_python, 'lambda step: {"a": np.zeros(4, "f4"), "b": np.zeros(2, "i4")}') == 1
-
-
-def test_shapes_that_are_new_in_every_step_are_never_compiled(run_python):
-    pytest.importorskip("jax")
-    assert compilations(run_python, 'lambda step: {"ragged": np.zeros(step + 1, "f4")}') == 0
+    assert run_python(code) == "1\n"  # which shows that they are counted

@@ -12,7 +12,7 @@ import numpy as np
 
 from arrayferry._core.containers import container_handler, registered_container
 from arrayferry._core.dtypes import dtype_names
-from arrayferry._core.express import Landing, Lane, Ways, adopting, express, one_by_one, together
+from arrayferry._core.express import Lane, Ways, adopting, express, one_by_one
 from arrayferry._core.framework import (
     Decisions,
     Framework,
@@ -167,13 +167,10 @@ class Converter:
         framework, device, copy = self.framework, self.device, self.copy
         if copy is False:
             return one_by_one, self._handlers
-        land_all = framework.from_numpy_all(device)
-        land = Landing if land_all else framework.adopt(device)
-        job = Job(framework, device, copy, self.dtypes, land)
+        adopt = framework.adopt(device)
+        job = Job(framework, device, copy, self.dtypes, adopt)
         handlers = TypeTable(partial(self._handler_for, job))
-        if land_all is not None:
-            return together(land_all, job.plain if copy is None else frozenset()), handlers
-        return adopting(land, job.plain) if land and copy is None else one_by_one, handlers
+        return adopting(adopt, job.plain) if adopt and copy is None else one_by_one, handlers
 
     def _express_ways(self, tells: bool) -> Ways:
         lane, handlers = self._lane

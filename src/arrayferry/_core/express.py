@@ -8,7 +8,7 @@ raises and leaves no trace, and the walk does it all again: the walk knows the p
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from sys import getrefcount
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from arrayferry._core import ownership
 from arrayferry._core.framework import Array
 from arrayferry._core.tree import KEEP, MANY, Container, Handler
 
-__all__ = ["Landing", "Lane", "Ways", "adopting", "express", "one_by_one", "together"]
+__all__ = ["Lane", "Ways", "adopting", "express", "one_by_one"]
 
 # The values of a container, to their new values.
 Carry = Callable[[Iterable[Any]], list[Any]]
@@ -54,7 +54,7 @@ def express(lane: Lane, handlers: Mapping[type, Handler], tells: bool) -> Ways:
     """The ways for what an environment returns.
 
     Args:
-        lane: one of those below.
+        lane: one of the two below.
         handlers: what to do with each type.
         tells: whether somebody wants to know of leaves that have no counterpart.
     """
@@ -84,72 +84,21 @@ def one_by_one(other: Other) -> Ways:
     )
 
 
-class Landing:
-    """A private array on its way: it lands in the target together with its neighbours."""
-
-    __slots__ = ("array",)
-
-    def __init__(self, array: Array) -> None:
-        self.array = array
-
-
 def adopting(adopt: Callable[[Array], Any], takes: frozenset[np.dtype[Any]]) -> Lane:
-    """Arrays that are ours to take are adopted on the spot.
+    """Arrays that are ours to take are adopted on the spot. The proof is that of `ownership`, in short.
 
     Args:
         adopt: from a private array to the target's.
         takes: the dtypes of arrays that it takes as they are.
-    """
-    return _taking(adopt, adopt, lambda carry: carry, takes)
-
-
-def together(land: Callable[..., Sequence[Any]], takes: frozenset[np.dtype[Any]]) -> Lane:
-    """The arrays of a container are handed to the framework in one call.
-
-    Args:
-        land: from private arrays to the target's, in the same order.
-        takes: the dtypes of arrays that it takes as they are.
-    """
-
-    def landing(carry: Carry) -> Carry:
-        def carry_and_land(values: Iterable[Any]) -> list[Any]:
-            found = carry(values)
-            arrays = [one.array for one in found if type(one) is Landing]
-            if not arrays:
-                return found
-            landed = land(*arrays)
-            if len(arrays) == len(found):
-                return [*landed]
-            new = iter(landed)
-            return [next(new) if type(one) is Landing else one for one in found]
-
-        return carry_and_land
-
-    return _taking(lambda array: land(array)[0], Landing, landing, takes)
-
-
-def _taking(
-    adopt: Callable[[Array], Any],
-    mark: Callable[[Array], Any],
-    finish: Callable[[Carry], Carry],
-    takes: frozenset[np.dtype[Any]],
-) -> Lane:
-    """Arrays that are ours to take are taken. The proof is that of `ownership`, in short.
-
-    Args:
-        adopt: what becomes of one alone.
-        mark: what becomes of one among others,
-        finish: and then of all of them.
-        takes: the dtypes of arrays that may be taken as they are.
     """
     # Written out twice: a function call would take as long as the proof.
     mask, ours = ownership.OURS_TO_TAKE | ownership.WRITES_BACK, ownership.OURS_TO_TAKE
     weak_references, plain, enough = weakref.getweakrefcount, np.ndarray, ownership.unshared
 
     def lane(other: Other) -> Ways:
-        def take(values: Iterable[Any]) -> list[Any]:
+        def alone(values: Iterable[Any]) -> list[Any]:
             return [
-                mark(value)
+                adopt(value)
                 if type(value) is plain
                 and getrefcount(value) <= enough
                 and value.flags.num & mask == ours
@@ -158,8 +107,6 @@ def _taking(
                 else other(getrefcount(value), value)
                 for value in values
             ]
-
-        alone, shared = finish(take), finish(one_by_one(other).shared)
 
         def one(box: list[Any]) -> Any:
             value = box[0]
@@ -173,10 +120,9 @@ def _taking(
                 return adopt(value)
             if type(value) is dict and getrefcount(value) <= enough:
                 return dict(zip(value, alone(value.values())))
-            found = other(getrefcount(value), value)
-            return adopt(found.array) if type(found) is Landing else found
+            return other(getrefcount(value), value)
 
-        return Ways(alone, shared, one)
+        return Ways(alone, one_by_one(other).shared, one)
 
     return lane
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -78,12 +78,10 @@ class Framework:
         before_import: `()`, called before the framework is imported; raises if that would do harm.
         wider: what a user can do to get wider dtypes, for the message when a value does not fit.
         plain_dtypes: `(device)` to the names of the dtypes whose arrays, at all times and whatever their
-            bytes, `adopt` or `from_numpy_all` take as they are.
+            bytes, `adopt` takes as they are.
         adopt: `(device)` to the framework's fastest `from_numpy`, for private memory of a plain dtype.
         outside: `()` to a function that tells whether a mode is on in which arrays should not be made, and
             one that makes the context without it.
-        from_numpy_all: `(device)` to a function of many private arrays to as many of the framework's, where
-            that is faster than one by one.
         immutable: whether its arrays cannot be written to.
         alignment: bytes to which large private copies are aligned, for frameworks that adopt such memory.
     """
@@ -112,7 +110,6 @@ class Framework:
         bool,
         nullcontext,
     )
-    from_numpy_all: Callable[[Any], Callable[..., Sequence[Any]] | None] = lambda device: None
     immutable: bool = False
     alignment: int = 0
     wider: str = ""

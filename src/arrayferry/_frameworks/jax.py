@@ -1,7 +1,7 @@
 """JAX: arrays on the CPU, GPU or TPU, on one device or sharded over many.
 
-* a NumPy array -> `jax.device_put` of private memory, which it adopts as it is where it is aligned
-* small NumPy arrays, once their shapes have come often -> all in one call: see `_jax_identity`
+* a NumPy array -> what `jax.device_put` makes of private memory, which it adopts where it is aligned; how
+  that is done faster than by its own call stands in `_jax_put`
 * int64 and float64 without x64 -> int32, checked, and float32
 * numbers -> strongly typed, so that they do not add entries to the jit cache
 * sharded -> gathered, where this process holds all shards
@@ -16,15 +16,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
 from arrayferry._core.framework import Array, Framework
-from arrayferry._core.ownership import SHAREABLE
-from arrayferry._frameworks._jax_identity import array_type, complete, forget, put_all
+from arrayferry._frameworks._jax_put import array_type, forget, put_on
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -97,35 +96,18 @@ def number(array: jax.Array) -> Any:
 
 def from_numpy(array: Array, device: Any, share: bool) -> jax.Array:
     """An array that adopts the memory if it is aligned, and else a copy of it."""
-    import jax
-
-    _refuse_if_forked()
-    if share:
-        return _alias(array, device)
-    return complete(jax.device_put(array, device))
+    return _alias(array, device) if share else adopt(device)(array)
 
 
-def from_numpy_all(device: Any) -> Callable[..., Sequence[jax.Array]] | None:
-    """Many at once, on one device."""
-    if device is not None and not hasattr(device, "platform"):  # a sharding
-        return None
-    return put_all(device, _refuse_if_forked)
+def adopt(device: Any) -> Callable[[Array], jax.Array]:
+    """The faster `device_put`."""
+    return put_on(device, _refuse_if_forked)
 
 
 def _alias(array: Array, device: Any) -> jax.Array:
-    import jax
-
-    # The faster of two ways to the same, which takes no read-only memory and no bools. It refuses to copy;
-    # but JAX 0.6 copied all the same.
-    quick = device is None and array.flags.num & SHAREABLE == SHAREABLE and array.dtype.kind != "b"
-    if quick and jax.__version_info__ >= (0, 10):
-        try:
-            return jax.numpy.from_dlpack(array, copy=False)
-        except (ValueError, BufferError):
-            pass  # not for this dtype; or not at all, and why is said below
     if obstacle := _obstacle_to_sharing(array, device):
         raise SharingError(f"JAX cannot share this memory: {obstacle}", "copy=None")
-    shared: jax.Array = jax.device_put(array, device)
+    shared = adopt(device)(array)
     if array.size and shared.unsafe_buffer_pointer() != array.ctypes.data:
         raise SharingError("JAX copied this memory although it could have been shared", "copy=None")
     return shared
@@ -283,7 +265,7 @@ FRAMEWORK = Framework(
     to_numpy=to_numpy,
     snapshot=snapshot,
     from_numpy=from_numpy,
-    from_numpy_all=from_numpy_all,
+    adopt=adopt,
     # XLA counts on bools that are 0 or 1; NumPy's may be any byte.
     plain_dtypes=lambda device: STANDARD & _WITHOUT_X64 - {"bool"},
     within=within,

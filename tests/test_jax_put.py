@@ -1,0 +1,171 @@
+"""Arrays that reach JAX by its private part are as those that `device_put` makes, whatever is set."""
+
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+
+from arrayferry import Converter
+from arrayferry._core.dtypes import STANDARD
+
+jax = pytest.importorskip("jax")
+ml_dtypes = pytest.importorskip("ml_dtypes")
+
+from arrayferry._frameworks import _jax_put  # noqa: E402
+from arrayferry._frameworks.jax import FRAMEWORK  # noqa: E402
+
+
+def values(number=1.0):
+    """One that is cast, one of no bytes, one of a shape, bools."""
+    return {
+        "a": np.full(4, number, np.float32),
+        "b": np.full(3, number, np.int32),
+        "c": np.full(2, number),
+        "d": np.full((), number, np.float32),
+        "e": np.full((0, 2), number, np.float32),
+        "f": np.full((2, 3), number, np.float32),
+        "g": np.full(2, number, bool),
+        "h": np.full(2, number, np.float16),
+    }
+
+
+@pytest.fixture(scope="module")
+def converter():
+    """One that has asked `device_put` already."""
+    converter = Converter("jax")
+    converter.unbox([values()])
+    return converter
+
+
+def test_the_private_parts_are_where_they_were():
+    """Without them all works, ten times slower: then look where they have gone."""
+    assert None not in _jax_put._private_parts()
+
+
+@pytest.mark.parametrize("name", sorted(FRAMEWORK.dtypes(None)))
+def test_they_make_what_device_put_makes(converter, name):
+    try:
+        dtype = np.dtype(name) if name in STANDARD else np.dtype(getattr(ml_dtypes, name))
+    except AttributeError:
+        pytest.skip(f"this ml_dtypes has no {name}")
+    for shape in ((), (4,), (0, 2), (3, 5), (400, 300)):
+        array = (np.arange(np.prod(shape, dtype=int)) % 2).reshape(shape).astype(dtype)
+        plain, [found] = jax.device_put(array.copy()), converter.unbox([array.copy()])
+        for attribute in "shape dtype aval weak_type sharding committed".split():
+            assert getattr(found, attribute) == getattr(plain, attribute), attribute
+        assert np.asarray(found).tobytes() == array.tobytes()
+        assert (found + found).dtype == (plain + plain).dtype
+
+
+def test_where_jax_has_them_no_more(monkeypatch):
+    monkeypatch.setattr(_jax_put, "_private_parts", lambda: (None, None))
+    monkeypatch.setattr(_jax_put, "_places", {})
+    put = _jax_put.put_on.__wrapped__(None, lambda: None)
+    for _ in range(3):
+        assert put(np.arange(3, dtype=np.float32)).tolist() == [0, 1, 2]
+    assert not _jax_put._places
+
+
+def test_the_default_device_of_the_moment(run_python):
+    code = """
+import jax, numpy as np, arrayferry
+converter, there = arrayferry.Converter("jax"), arrayferry.Converter("jax", "cpu:2")
+devices = jax.devices()
+for _ in range(2):
+    for index in (0, 1, 3):
+        with jax.default_device(devices[index]):
+            made = converter.unbox([np.ones(3, np.float32)])[0]
+            assert made.devices() == {devices[index]} and not made.committed, made.sharding
+            made = there.unbox([np.ones(3, np.float32)])[0]
+            assert made.devices() == {devices[2]} and made.committed, made.sharding
+    assert converter.unbox([np.ones(3, np.float32)])[0].devices() == {devices[0]}
+print("fine")
+"""
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    assert run_python(code, **flags) == "fine\n"
+
+
+def test_the_source_may_be_written_at_once_while_the_device_is_busy(converter):
+    work, large = jax.jit(lambda x: x @ x @ x), jax.numpy.ones((800, 800))
+    source = values()
+    for step in range(300):
+        working = work(large)
+        for array in source.values():
+            array[...] = step
+        [found] = converter.unbox([source])
+        for array in source.values():
+            array[...] = -7
+        assert all(array.is_ready() for array in found.values())
+        expected = values(step)
+        assert all((np.asarray(array) == expected[key]).all() for key, array in found.items())
+    del working
+
+
+@pytest.mark.filterwarnings("ignore:Invalid nan")
+@pytest.mark.parametrize(
+    "setting",
+    [
+        lambda: jax.debug_nans(True),
+        lambda: jax.disable_jit(),
+        lambda: jax.transfer_guard("disallow"),
+        lambda: getattr(jax, "set_mesh", nullcontext)(jax.make_mesh((1,), ("x",))),
+    ],
+    ids=["debug_nans", "disable_jit", "transfer_guard", "mesh"],
+)
+def test_settings_that_a_transfer_does_not_mind(converter, setting):
+    with setting():
+        [found] = converter.unbox([values() | {"a": np.full(4, np.nan, np.float32)}])
+    assert np.isnan(np.asarray(found["a"])).all()
+    for array in found.values():
+        assert isinstance(array, jax.Array)
+        assert isinstance(array.sharding, jax.sharding.SingleDeviceSharding)
+        assert not array.committed
+
+
+def test_inside_of_a_trace(converter):
+    found = jax.jit(lambda x: converter.unbox([values(2)])[0]["a"] + x)(1.0)
+    assert found.tolist() == [3, 3, 3, 3]
+    large = np.ones(60_000, np.float32)
+    for value in (large, large.copy(), [large, large]):
+        first = jax.jit(lambda x, value=value: jax.tree.leaves(converter(value))[0][:2] + x)
+        assert first(1.0).tolist() == [2, 2]
+
+
+def test_x64_may_be_switched_on_and_off(converter):
+    with (jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64)(True):
+        assert converter.unbox([values()])[0]["c"].dtype == "float64"
+    assert converter.unbox([values()])[0]["c"].dtype == "float32"
+
+
+def test_every_array_gets_its_own_bits(converter):
+    random, bits = np.random.default_rng(0), np.uint8
+    for _ in range(50):
+        made = {
+            key: np.frombuffer(random.bytes(array.nbytes), array.dtype).reshape(array.shape).copy()
+            for key, array in values().items()
+            if array.dtype != bool and array.dtype != np.float64
+        }
+        made |= {"c": random.normal(size=2), "g": random.random(2) < 0.5}
+        made = {key: made[key] for key in values()}
+        [found] = converter.unbox([made])
+        for key, array in made.items():
+            got = np.asarray(found[key])
+            assert got.shape == array.shape
+            expected = array.astype(got.dtype)
+            assert got.dtype == (np.float32 if key == "c" else array.dtype)
+            assert (got.reshape(-1).view(bits) == expected.reshape(-1).view(bits)).all(), key
+
+
+def test_a_bool_of_any_byte_is_true(converter):
+    odd = np.frombuffer(b"\x02\x00\x03\x01", np.uint8).view(bool)
+    for _ in range(300):
+        [found] = converter.unbox([odd.copy()])
+    assert found.astype(int).tolist() == [1, 0, 1, 1]
+
+
+def test_where_the_device_is_given_arrays_are_committed_to_it():
+    converter = Converter("jax", jax.devices()[0])
+    for _ in range(300):
+        [found] = converter.unbox([np.ones(4, np.float32)])
+    assert found.committed
+    assert found.devices() == {jax.devices()[0]}
