@@ -171,7 +171,7 @@ jax.monitoring.register_event_duration_secs_listener(
 )
 converter = arrayferry.Converter("jax")
 for step in range(700):
-    converter({"again": np.zeros(4, "f4"), "ragged": np.zeros(step + 1, "f4"), "number": 1.5, "double": np.ones(3)})
+    converter({"again": np.zeros(4, "f4"), "ragged": np.zeros(step + 1, "f4"), "n": 1.5, "f8": np.ones(3)})
 assert not compiled, compiled
 jax.jit(lambda x: x + 1)(1.0)
 print(len(compiled))

@@ -44,12 +44,13 @@ def put_on(device: Any, check: Callable[[], None]) -> Callable[[Array], jax.Arra
     import jax
 
     quick_put, shaped = _private_parts()
-    config, committed, places = jax.config, device is not None, _places
+    committed, places = device is not None, _places
+    config: Any = jax.config
 
     def put(array: Array) -> jax.Array:
         try:
             sharding, devices = places[device, config.jax_default_device]
-            made = quick_put(shaped(array.shape, array.dtype), sharding, [array], devices, committed)
+            made: jax.Array = quick_put(shaped(array.shape, array.dtype), sharding, [array], devices, committed)
         except Exception:  # a new place; or a transfer_guard, which lets pass what is asked for by name
             made = ask(array)
         return made if array.nbytes <= _COPIED_AT_ONCE else made.block_until_ready()
@@ -69,7 +70,7 @@ def put_on(device: Any, check: Callable[[], None]) -> Callable[[Array], jax.Arra
 def _private_parts() -> tuple[Any, Any]:
     """What puts an array where it is told to, and what describes one; None where JAX has them no more."""
     try:
-        from jax._src.lib import xla_client
+        from jax._src.lib import xla_client  # type: ignore[attr-defined]
         from jax.core import ShapedArray
 
         return xla_client.batched_device_put, lru_cache(1024)(ShapedArray)
