@@ -17,10 +17,12 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready-$(EXTRAS)
 CODE   := src tests tools benchmarks docs/conf.py
 PYTEST := python -m pytest -q
+BUILT  := pyproject.toml setup.py src/arrayferry/_core/_swift.c constraints.txt
+PURE   := tests/wrappers $(patsubst %,tests/test_%.py,attacks containers copies leaves narrowing ownership refusals register shortcuts spaces swift)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-tf-paddle stress bench coverage lint docs clean
+.PHONY: help demo test test-pure test-tf-paddle stress bench coverage lint docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -30,6 +32,9 @@ demo: $(READY) ## see what it does, in a minute or two
 
 test: $(READY) ## the tests
 	@$(BIN)/$(PYTEST) -n $(WORKERS) $(ARGS)
+
+test-pure: $(READY) ## the tests of what is also written in C, without the C
+	@ARRAYFERRY_PURE_PYTHON=1 $(BIN)/$(PYTEST) -n $(WORKERS) $(PURE) $(ARGS)
 
 test-tf-paddle: $(TFP_VENV)/.ready ## the tests of TensorFlow and Paddle, in an environment of their own
 	@TF_CPP_MIN_LOG_LEVEL=2 $(TFP_VENV)/bin/$(PYTEST) -m own_process $(ARGS)
@@ -57,7 +62,7 @@ docs: $(VENV)/.ready-docs ## the documentation, as HTML
 	@echo "docs/_build/html/index.html"
 
 clean: ## remove all that the other targets made, environments too
-	@rm -rf .venv* docs/_build build dist .coverage* htmlcov .hypothesis .benchmarks .*_cache
+	@rm -rf .venv* docs/_build build dist src/*.egg-info src/arrayferry/_core/*.so .coverage* htmlcov .hypothesis .benchmarks .*_cache
 	@find src tests tools benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Environments: made once, and again when a requirement changes.
@@ -70,7 +75,7 @@ define install
 	@touch $@
 endef
 
-$(READY): pyproject.toml constraints.txt
+$(READY): $(BUILT)
 	$(call install,$(VENV),-e ".[$(EXTRAS)]",arrayferry with the frameworks and test tools (about 2 GB; some minutes))
 
 $(VENV)/.ready-stress: $(READY)
@@ -82,8 +87,8 @@ $(VENV)/.ready-lint: $(READY)
 $(VENV)/.ready-docs: $(READY)
 	$(call install,$(VENV),-e ".[docs]",Sphinx (half a minute))
 
-$(BENCH_VENV)/.ready: pyproject.toml constraints.txt
+$(BENCH_VENV)/.ready: $(BUILT)
 	$(call install,$(BENCH_VENV),-e ".[bench]",the rivals of the benchmark (about 3 GB; some minutes))
 
-$(TFP_VENV)/.ready: pyproject.toml constraints.txt
+$(TFP_VENV)/.ready: $(BUILT)
 	$(call install,$(TFP_VENV),-e ".[$(TFP_EXTRAS)]" $(TENSORFLOW),TensorFlow and Paddle (about 2 GB; some minutes))

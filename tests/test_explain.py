@@ -58,7 +58,8 @@ def test_every_obstacle_has_its_words():
 def test_what_nobody_holds_is_taken_over(name):
     leaf = only(arrayferry.explain(np.zeros(64, np.float32), name))
     assert leaf.memory in ("taken over", "copied")
-    if arrayferry.Converter(name).framework.adopt(None) is not None:
+    framework = arrayferry.Converter(name).framework
+    if framework.adopt(None) is not None and not framework.alignment:  # else it is luck
         # Until Python 3.11, whoever calls a function holds its arguments while it runs.
         held = sys.version_info < (3, 11)
         assert leaf.verdict == ("copied: you still hold it" if held else "taken over: nobody else holds it")

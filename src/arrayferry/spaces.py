@@ -18,6 +18,7 @@ from gymnasium import spaces
 from arrayferry._core.convert import Converter, is_registered
 from arrayferry._core.dtypes import ML_DTYPES, cast_for, first_lost
 from arrayferry._core.framework import Array, TypeTable, dtype_name, owner_of
+from arrayferry._core.swift import swift
 from arrayferry.errors import FerryError
 
 __all__ = ["Fit", "fitter", "numpy_converter", "seen_from", "shortcut"]
@@ -100,13 +101,16 @@ def shortcut(space: spaces.Space[Any], to_env: Converter, fit: Fit, long: Fit) -
     if isinstance(space, spaces.Discrete) and space.n <= _FEW and space.start == 0:
         return _short_integer(space, long)
     if isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)):
-        return _short_array(fit, long)
+        return _short_array(space, fit, long)
     return long
 
 
-def _short_array(fit: Fit, long: Fit) -> Fit:
+def _short_array(space: Any, fit: Fit, long: Fit) -> Fit:
     """From an array of another framework, copied at once."""
     copiers = _copiers
+    if swift is not None:
+        enter: Fit = swift.Entry(copiers, long, None, fit, np.dtype(space.dtype), space.shape).enter
+        return enter
 
     def short(action: Any) -> Any:
         copier = copiers[type(action)]
@@ -121,6 +125,9 @@ def _short_integer(space: spaces.Discrete[Any], long: Fit) -> Fit:
     """From one integer, by way of a list of the members."""
     members = [*map(np.dtype(space.dtype).type, range(int(space.n)))]
     integers = _integers
+    if swift is not None:
+        enter: Fit = swift.Entry(integers, long, members, None, None, None).enter
+        return enter
 
     def short(action: Any) -> Any:
         try:
@@ -148,9 +155,15 @@ def _integer_of(cls: type) -> Any:
     return owner and owner.item(cls)
 
 
+def _copier_of(cls: type) -> Any:
+    """What makes a NumPy array of another framework's, if that is quick."""
+    owner = owner_of(cls)
+    return owner and owner.snapshot(cls) if not is_registered(cls) else None
+
+
 # For all spaces, so that the first step of a wrapper takes no longer than the second.
 _integers = TypeTable(_integer_of)
-_copiers = TypeTable(lambda cls: None if is_registered(cls) else getattr(owner_of(cls), "snapshot", None))
+_copiers = TypeTable(_copier_of)
 
 
 @_fitter.register(spaces.Dict)

@@ -217,7 +217,7 @@ def registered_container(cls: type) -> Container | None:
     return next((_registered[base] for base in cls.__mro__ if base in _registered), None)
 
 
-def _handle_dict(value: dict[Any, Any], references: int) -> Any:
+def handle_dict(value: dict[Any, Any], references: int) -> Any:
     """The handler for `dict`, of which many infos are, and are empty."""
     return _DICT if value else {}
 
@@ -225,7 +225,7 @@ def _handle_dict(value: dict[Any, Any], references: int) -> Any:
 def container_handler(cls: type) -> Handler | None:
     """What to do with objects of this type, if it is a container."""
     if cls is dict:
-        return _handle_dict
+        return handle_dict
     if (kind := registered_container(cls)) or (kind := next((k for fits, k in _KINDS if fits(cls)), None)):
         return lambda value, references: kind
     return _mapping if issubclass(cls, Mapping) else None

@@ -12,7 +12,7 @@ import numpy as np
 
 from arrayferry._core.containers import container_handler, registered_container
 from arrayferry._core.dtypes import dtype_names
-from arrayferry._core.express import Lane, Ways, adopting, express, one_by_one
+from arrayferry._core.express import Terms, Ways, express
 from arrayferry._core.framework import (
     Decisions,
     Framework,
@@ -23,16 +23,13 @@ from arrayferry._core.framework import (
     owner_of,
 )
 from arrayferry._core.routes import Job
-from arrayferry._core.tree import KEEP, Handler, OnKeep, walk
+from arrayferry._core.swift import swift
+from arrayferry._core.tree import KEEP, Handler, OnKeep, unchanged, walk
 from arrayferry.errors import FerryError, OptionError, UnknownFrameworkError
 
 __all__ = ["Converter", "convert", "is_registered", "register_leaf"]
 
 _T = TypeVar("_T")
-
-
-def _unchanged(value: Any, references: int) -> Any:
-    return value
 
 
 def _kept(value: Any, references: int) -> Any:
@@ -104,10 +101,9 @@ class Converter:
         self.dtypes = dtype_names(dtypes)
         self._numbers = _numbers
         self._outside = self.framework.outside()
-        job = Job(self.framework, self.device, copy, self.dtypes)
-        self._handlers = TypeTable(partial(self._handler_for, job))
-        self._lane = self._choose_lane()
-        self._express = Decisions(self._express_ways)
+        self._job = Job(self.framework, self.device, copy, self.dtypes)
+        self._handlers = TypeTable(partial(self._handler_for, self._job))
+        self._express = Decisions(partial(express, self._express_terms()))
         for tells in (False, True):  # now, so that the first step takes no longer than the second
             self._express[tells]
         self._unbox_value = self.unboxer("value")
@@ -163,20 +159,38 @@ class Converter:
 
         return unbox
 
-    def _choose_lane(self) -> tuple[Lane, Mapping[type, Handler]]:
-        framework, device, copy = self.framework, self.device, self.copy
-        if copy is False:
-            return one_by_one, self._handlers
-        adopt = framework.adopt(device)
-        job = Job(framework, device, copy, self.dtypes, adopt)
-        handlers = TypeTable(partial(self._handler_for, job))
-        return adopting(adopt, job.plain) if adopt and copy is None else one_by_one, handlers
+    def exit(
+        self,
+        arrays: int,
+        number: Callable[[Any], float],
+        flag: Callable[[Any], bool],
+        slowly: Callable[[list[Any]], Any],
+    ) -> Callable[[list[Any]], Any]:
+        """From a list that alone holds the five values of a step, to the values converted.
 
-    def _express_ways(self, tells: bool) -> Ways:
-        lane, handlers = self._lane
-        if is_registered(np.ndarray) or is_registered(dict):  # the lanes know their own ways with these
-            lane, handlers = one_by_one, self._handlers
-        return express(lane, handlers, tells)
+        Args:
+            arrays: how many of the values are converted, but for the last one, which always is.
+            number: what becomes of the second value otherwise,
+            flag: and of the third and fourth.
+            slowly: the same from the same list, where something is out of the ordinary.
+        """
+        if swift is None:
+            return slowly
+        lanes = self._express[True].lane, self._express[False].lane
+        leave: Callable[[list[Any]], Any] = swift.Exit(
+            *lanes, number, flag, slowly, *self._outside, arrays
+        ).leave
+        return leave
+
+    def _express_terms(self) -> Terms:
+        if self.copy is False:
+            return Terms(self._handlers, self._job.numpy_array)
+        adopt = self.framework.adopt(self.device)
+        job = Job(self.framework, self.device, self.copy, self.dtypes, adopt)
+        terms = Terms(TypeTable(partial(self._handler_for, job)), job.numpy_array, adopt)
+        if adopt is None or self.copy:
+            return terms
+        return terms._replace(takes=job.plain, takes_bools=job.has_bools)
 
     @property
     def device_name(self) -> Any:
@@ -199,11 +213,11 @@ class Converter:
         if registered_container(cls) and (handler := container_handler(cls)):
             return handler
         if issubclass(cls, Enum):
-            return _unchanged  # a member is what it is, whatever it is made of
+            return unchanged  # a member is what it is, whatever it is made of
         if cls in (bool, str, bytes, type(None)):
-            return _unchanged
+            return unchanged
         if cls in (int, float, complex):
-            return job.python_scalar if self._numbers else _unchanged
+            return job.python_scalar if self._numbers else unchanged
         if issubclass(cls, np.generic):
             return job.numpy_scalar
         if issubclass(cls, np.ma.MaskedArray):
@@ -211,8 +225,8 @@ class Converter:
         if issubclass(cls, np.ndarray):
             return job.numpy_array
         if owner := owner_of(cls):
-            return job.array_of(owner)
-        return container_handler(cls) or _unchanged
+            return job.array_of(owner, cls)
+        return container_handler(cls) or unchanged
 
     def _carry_registered(self, become: Callable[[Any, Converter], Any], value: Any, references: int) -> Any:
         try:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arrayferry._core.framework import Array, dtype_name
+from arrayferry._core.swift import swift
 from arrayferry.errors import NotInstalledError, OptionError
 
 __all__ = [
@@ -139,6 +140,9 @@ def narrowed(array: Array, dtype: np.dtype[Any]) -> Array | None:
     True
     """
     old = array.dtype
+    if swift is not None and dtype.kind == old.kind and dtype.itemsize * 2 == old.itemsize == 8:
+        found: Array | None = swift.halved(array)
+        return found
     if dtype.char == "f" and old.char == "d":
         return _rounded(array, dtype) if np.vdot(array, array) <= _SQUARES else None
     if dtype.kind == old.kind and dtype.kind in "iu":

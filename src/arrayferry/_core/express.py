@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arrayferry._core import ownership
+from arrayferry._core.containers import handle_dict
 from arrayferry._core.framework import Array
-from arrayferry._core.tree import KEEP, MANY, Container, Handler
+from arrayferry._core.swift import swift
+from arrayferry._core.tree import KEEP, MANY, Container, Handler, unchanged
 
-__all__ = ["Lane", "Ways", "adopting", "express", "one_by_one"]
+__all__ = ["Terms", "Ways", "express"]
 
 # The values of a container, to their new values.
 Carry = Callable[[Iterable[Any]], list[Any]]
@@ -28,6 +30,24 @@ Carry = Callable[[Iterable[Any]], list[Any]]
 Other = Callable[[int, Any], Any]
 
 
+class Terms(NamedTuple):
+    """On which terms values are carried.
+
+    Attributes:
+        handlers: what to do with each type.
+        arrays: the handler for `np.ndarray`, where nothing else is registered for it.
+        adopt: from a private array to the target's, fast.
+        takes: the dtypes of arrays that `adopt` takes as they are; none, if they are to be copied.
+        takes_bools: whether it also takes bools that are 0 and 1.
+    """
+
+    handlers: Mapping[type, Handler]
+    arrays: Handler
+    adopt: Callable[[Array], Any] | None = None
+    takes: frozenset[np.dtype[Any]] = frozenset()
+    takes_bools: bool = False
+
+
 class Ways(NamedTuple):
     """How values are carried.
 
@@ -35,11 +55,13 @@ class Ways(NamedTuple):
         alone: those of a container that nobody else holds.
         shared: those of a container that others can reach.
         one: the one value in a list that nobody else holds.
+        lane: who does it, where it is in C.
     """
 
     alone: Carry
     shared: Carry
     one: Callable[[list[Any]], Any]
+    lane: Any = None
 
 
 # Of the function for all that is not special, the ways.
@@ -50,15 +72,26 @@ class Detour(Exception):
     """The walk shall do it."""
 
 
-def express(lane: Lane, handlers: Mapping[type, Handler], tells: bool) -> Ways:
+def express(terms: Terms, tells: bool) -> Ways:
     """The ways for what an environment returns.
 
     Args:
-        lane: one of the two below.
-        handlers: what to do with each type.
+        terms: on which terms.
         tells: whether somebody wants to know of leaves that have no counterpart.
     """
-    enough = ownership.unshared
+    return _in_python(terms, tells) if swift is None else _in_c(terms, tells)
+
+
+def _in_c(terms: Terms, tells: bool) -> Ways:
+    # By number, of which equal dtypes may have two: int64 and longlong.
+    takes = sum({1 << dtype.num for dtype in map(np.dtype, np.typecodes["All"]) if dtype in terms.takes})
+    kinds = terms.handlers, unchanged, terms.arrays, handle_dict, Container, KEEP, Detour
+    lane = swift.Lane(terms.adopt, *kinds, takes, terms.takes_bools, tells)
+    return Ways(lane.alone, lane.shared, lane.one, lane)
+
+
+def _in_python(terms: Terms, tells: bool) -> Ways:
+    handlers, enough = terms.handlers, ownership.unshared
 
     def other(references: int, value: Any) -> Any:
         found = handlers[type(value)](value, references)
@@ -71,7 +104,10 @@ def express(lane: Lane, handlers: Mapping[type, Handler], tells: bool) -> Ways:
         carry = alone if references <= enough and found.counted else shared
         return found.build(value, carry(found.values(value)))
 
-    ways = alone, shared, _ = lane(other)
+    # The lane for arrays knows its own ways with these two.
+    special = handlers[np.ndarray] is not terms.arrays or handlers[dict] is not handle_dict
+    lane = one_by_one if special or terms.adopt is None else adopting(terms.adopt, terms.takes)
+    ways = alone, shared, *_ = lane(other)
     return ways
 
 
@@ -129,5 +165,5 @@ def adopting(adopt: Callable[[Array], Any], takes: frozenset[np.dtype[Any]]) -> 
 
 if ownership.COUNTS_PROVE:
     # The same count as in the walk, on every Python so far; the lower one proves for both.
-    _alone, _, _one = one_by_one(lambda references, _: references)
+    _alone, _, _one, _ = one_by_one(lambda references, _: references)
     ownership.unshared = min(ownership.unshared, _alone([object()])[0], _one([object()]))

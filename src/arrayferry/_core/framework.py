@@ -70,7 +70,8 @@ class Framework:
         device: `(spec)` to the framework's own device object; None stays None.
         device_name: `(device)` to a name that `device` understands, for pickling.
         devices: `()` to the names of the devices there are.
-        snapshot: `(array)` to a private NumPy array, as fast as it can; None where it is in doubt.
+        snapshot: `(type)` to what makes a private NumPy array of an array of exactly that type, as fast as
+            it can, or None where it is in doubt.
         item: `(type)` to what makes a Python number of an array of exactly that type which has one element
             and no axes, and no number of any other, fast; None where that is in doubt.
         on_host: `(array)`, False when NumPy cannot look at its memory.
@@ -100,7 +101,7 @@ class Framework:
     device: Callable[[Any], Any] = _host_device
     device_name: Callable[[Any], str] = str
     devices: Callable[[], tuple[str, ...]] = lambda: ("cpu",)
-    snapshot: Callable[[Any], Array | None] | None = None
+    snapshot: Callable[[type], Callable[[Any], Array | None] | None] = lambda cls: None
     item: Callable[[type], Callable[[Any], Any] | None] = lambda cls: None
     on_host: Callable[[Any], bool] | None = None
     from_dlpack: Callable[[Any], Any] | None = None

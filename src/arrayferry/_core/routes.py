@@ -105,10 +105,11 @@ class Job:
         self._land = land
         plain = target.plain_dtypes(device) if land or copy is False else frozenset()
         self.plain = frozenset(np.dtype(name) for name in plain - wanted.keys())
+        self.numpy_array: Handler = self._numpy_array  # one object, by which the express lane knows it
         self._narrower = Decisions(self._decide_narrower)
-        self._has_bools = "bool" in target.dtypes(device) and "bool" not in wanted
+        self.has_bools = "bool" in target.dtypes(device) and "bool" not in wanted
 
-    def numpy_array(self, array: Array, references: int) -> Any:
+    def _numpy_array(self, array: Array, references: int) -> Any:
         """The handler for `np.ndarray` and its subclasses."""
         dtype = array.dtype
         if dtype.hasobject:
@@ -134,7 +135,7 @@ class Job:
         dtype = array.dtype
         if dtype in self.plain:
             return self._land(array if mine else np.array(array, order="C"))
-        if dtype is _BOOL and self._has_bools:
+        if dtype is _BOOL and self.has_bools:
             return self._land(_canonical(array if mine else np.array(array, order="C")))
         narrower = self._narrower[dtype, self.target.dtypes(self.device)]
         if narrower is None or array.nbytes >= ownership.LARGE:
@@ -175,8 +176,8 @@ class Job:
         on_purpose = cast.same or wanted != default or self.wanted.get(wide.dtype.name) == wanted
         return self._deliver(wide, mine=True, cast=Cast(cast.dtype, cast.same, not on_purpose))
 
-    def array_of(self, source: Framework) -> Handler:
-        """The handler for the arrays of a framework."""
+    def array_of(self, source: Framework, cls: type) -> Handler:
+        """The handler for the arrays of a framework that are of this type."""
         if source is self.target:
             way = self._within
         elif source.on_host is not None and self.target.from_dlpack is not None:
@@ -184,7 +185,7 @@ class Job:
         else:
             way = self._through_numpy
 
-        snapshot = source.snapshot if self._land and source is not self.target else None
+        snapshot = source.snapshot(cls) if self._land and source is not self.target else None
 
         def carry(array: Any, references: int) -> Any:
             try:

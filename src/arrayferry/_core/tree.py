@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from arrayferry._core import ownership
 from arrayferry.errors import CircularError, FerryError
 
-__all__ = ["KEEP", "MANY", "Container", "Handler", "OnKeep", "walk"]
+__all__ = ["KEEP", "MANY", "Container", "Handler", "OnKeep", "unchanged", "walk"]
 
 # What a type's handler gets: the object, and how many references there are to it (or MANY, when
 # somebody could reach it through its container). It gives back what the leaf becomes; or a
@@ -54,6 +54,11 @@ _BOX = Container(keys=range, values=iter, build=lambda _, values: values, counte
 
 # A cycle gets arbitrarily deep: it is looked for at this depth, and each time the depth has doubled.
 _CYCLE_CHECK = 64
+
+
+def unchanged(value: Any, references: int) -> Any:
+    """The handler for what is the same everywhere."""
+    return value
 
 
 def walk(

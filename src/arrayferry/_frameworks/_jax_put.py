@@ -50,7 +50,9 @@ def put_on(device: Any, check: Callable[[], None]) -> Callable[[Array], jax.Arra
     def put(array: Array) -> jax.Array:
         try:
             sharding, devices = places[device, config.jax_default_device]
-            made: jax.Array = quick_put(shaped(array.shape, array.dtype), sharding, [array], devices, committed)
+            made: jax.Array = quick_put(
+                shaped(array.shape, array.dtype), sharding, [array], devices, committed
+            )
         except Exception:  # a new place; or a transfer_guard, which lets pass what is asked for by name
             made = ask(array)
         return made if array.nbytes <= _COPIED_AT_ONCE else made.block_until_ready()

@@ -23,6 +23,7 @@ import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
 from arrayferry._core.framework import Array, Framework
+from arrayferry._core.swift import copied
 from arrayferry._frameworks._jax_put import array_type, forget, put_on
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
@@ -81,10 +82,14 @@ def to_numpy(array: jax.Array, share: bool) -> Array | None:
     return np.asarray(array)
 
 
-def snapshot(array: jax.Array) -> Array | None:
+def snapshot(cls: type) -> Callable[[jax.Array], Array | None] | None:
     """A copy in NumPy, over the buffer protocol."""
+    return _snapshot if not _forked and cls is array_type() else None
+
+
+def _snapshot(array: jax.Array) -> Array | None:
     try:
-        return np.array(array, order="C") if not _forked and type(array) is array_type() else None
+        return None if _forked else copied(np.asarray(array))
     except (RuntimeError, TypeError, ValueError):
         return None
 

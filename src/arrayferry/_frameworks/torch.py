@@ -20,6 +20,7 @@ import numpy as np
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
 from arrayferry._core.framework import Array, Framework
 from arrayferry._core.ownership import obstacle_to_sharing
+from arrayferry._core.swift import snapshots
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -68,17 +69,12 @@ def to_numpy(tensor: torch.Tensor, share: bool) -> Array:
         return plain.numpy() if name in STANDARD else _extended_to_numpy(plain, name, share)
 
 
-def snapshot(tensor: torch.Tensor) -> Array | None:
-    """A copy in NumPy. Torch's own `numpy()` refuses all that it should, but for memory that is not there."""
-    try:
-        if type(tensor) is not sys.modules["torch"].Tensor:
-            return None
-        seen = tensor.numpy()
-        end = tensor.storage_offset() * seen.itemsize + seen.nbytes
-        is_there = tensor.untyped_storage().nbytes() >= end and tensor.data_ptr()
-        return seen.copy() if is_there and seen.flags.c_contiguous else None
-    except (RuntimeError, TypeError):
+@cache
+def snapshot(cls: type[torch.Tensor]) -> Callable[[torch.Tensor], Array | None] | None:
+    """A copy of what is no subclass. Torch's `numpy()` refuses all that it should, but for missing memory."""
+    if cls is not sys.modules["torch"].Tensor:
         return None
+    return snapshots(cls.numpy, cls.untyped_storage, sys.modules["torch"].UntypedStorage.data_ptr)
 
 
 def _extended_to_numpy(tensor: torch.Tensor, name: str, share: bool) -> Array:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections import Counter
 from dataclasses import replace
 from typing import Literal
 
+from arrayferry.errors import warn_agent
 from arrayferry.sanitizer.findings import Finding, SanitizerWarning, Severity
 
 __all__ = ["Notes"]
@@ -56,19 +55,8 @@ class Notes:
         for finding in untold:
             if self._on_finding == "raise":
                 raise finding.as_error()
-            warnings.warn(str(finding), SanitizerWarning, stacklevel=_levels_to_the_agent())
+            warn_agent(str(finding), SanitizerWarning)
 
     def findings(self) -> tuple[Finding, ...]:
         """All of them, in the order in which they were found."""
         return tuple(replace(finding, times=self._times[key]) for key, finding in self._found.items())
-
-
-def _levels_to_the_agent() -> int:
-    """How many calls ago it was neither us nor Gymnasium, as `warnings.warn` counts them in the caller."""
-    frame, levels = sys._getframe(1), 1
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in (
-        "arrayferry",
-        "gymnasium",
-    ):
-        frame, levels = frame.f_back, levels + 1
-    return levels

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
@@ -16,13 +15,13 @@ from arrayferry._core.convert import Converter, known_again
 from arrayferry._core.dtypes import is_known
 from arrayferry._core.framework import Framework, TypeTable, describe, dtype_name, owner_of
 from arrayferry._core.tree import walk
-from arrayferry.errors import FerryError, KeptWarning, OptionError, UnsupportedError
+from arrayferry.errors import FerryError, KeptWarning, OptionError, UnsupportedError, warn_agent
 from arrayferry.spaces import fitter, numpy_converter, seen_from, shortcut
 
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-__all__ = ["RESET", "STEP", "Boundary", "Crossing", "Pair", "as_array", "one_of", "returned"]
+__all__ = ["RESET", "STEP", "Boundary", "Crossing", "Pair", "one_of", "returned", "with_arrays"]
 
 # What the values that an environment returns are called in messages.
 RESET = ("obs", "info")
@@ -47,9 +46,12 @@ class Boundary:
         target_device: where all else goes.
         copy: as for `convert`, in both directions.
         dtypes: as for `convert`, for what the environment returns.
+        arrays: how many of the values that a step returns leave as arrays, but for the info: all four of
+            them, or the observation alone.
 
     Attributes:
         enter: from an action to a member of the action space, in the environment's framework.
+        leave_step: from a list that alone holds what a step returns, to the same in the agent's framework.
         leave: from a list that alone holds what a step returns, but for infos, to the same in the agent's
             framework.
         leave_one: from a list that alone holds an observation, to that in the agent's framework.
@@ -57,6 +59,7 @@ class Boundary:
     """
 
     enter: Callable[[Any], Any]
+    leave_step: Callable[[list[Any]], Any]
     leave: Callable[[list[Any]], list[Any]]
     leave_one: Callable[[list[Any]], Any]
     leave_info: Callable[[list[Any]], Any]
@@ -70,7 +73,9 @@ class Boundary:
         target_device: Any = None,
         copy: bool | None = None,
         dtypes: Mapping[Any, Any] | None = None,
+        arrays: Literal[1, 4] = 1,
     ) -> None:
+        self._arrays = arrays
         self._outgoing = Converter(target_xp, target_device, copy=copy, dtypes=dtypes)
         self._action_space = action_space
         self._learns = env_xp is None
@@ -99,7 +104,7 @@ class Boundary:
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._action_space, self.arguments())
+        return _rebuild, (self._action_space, self.arguments(), self._arrays)
 
     def _enter(self, action: Any) -> Any:
         box = [action]
@@ -121,6 +126,48 @@ class Boundary:
         out, warn = self._outgoing, self._warn
         ways = out.unboxer_of_all(STEP, warn), out.unboxer("obs", warn), out.unboxer("info")
         self.leave, self.leave_one, self.leave_info = map(self._learning, ways) if self._learns else ways
+        slowly = self._leave_step
+        self.leave_step = slowly if self._learns else out.exit(self._arrays, self._number, self._flag, slowly)
+
+    def _leave_step(self, results: list[Any]) -> tuple[Any, ...]:
+        result = results.pop()
+        if type(result) is not tuple or len(result) != len(STEP):
+            result = returned(result, "step", STEP)
+        obs, reward, terminated, truncated, info = result
+        box = [obs] if self._arrays == 1 else [obs, reward, terminated, truncated]
+        infos = [info] if type(info) is not dict or info else None
+        del result, obs, info  # so that the boxes alone hold what they hold
+        if self._arrays == 1:
+            box = [
+                self.leave_one(box),
+                reward if type(reward) is float else self._number(reward),
+                terminated if type(terminated) is bool else self._flag(terminated, "terminated"),
+                truncated if type(truncated) is bool else self._flag(truncated, "truncated"),
+            ]
+        else:
+            del reward, terminated, truncated
+            box = self.leave(box)
+        return *box, self.leave_info(infos) if infos else {}
+
+    def _number(self, reward: Any) -> float:
+        self.meet([reward])
+        try:
+            # Not float() of an array: torch and NumPy warn about some that have a number to give.
+            return float(reward.item() if hasattr(reward, "item") else reward)
+        except (TypeError, ValueError, RuntimeError, OverflowError):
+            # A vector of rewards, as multi-objective environments give.
+            number: float = self.leave_as("reward", [reward])
+            return number
+
+    @staticmethod
+    def _flag(value: Any, name: str = "terminated") -> bool:
+        try:
+            return bool(value.item() if hasattr(value, "item") else value)
+        except (TypeError, ValueError, RuntimeError) as error:
+            what = f"{name} is {describe(value)}, not one bool"
+            raise UnsupportedError(
+                what, "a vector environment? Use arrayferry.wrap, which chooses"
+            ) from error
 
     def _learning(self, leave: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
         def learn_and_leave(box: list[Any]) -> Any:
@@ -173,14 +220,14 @@ class Boundary:
         self._warned.add(path())
         target = (self._incoming if name == "action" else self._outgoing).framework.name
         text = f"{path()}: {describe(leaf)} has no counterpart in {target}, and stays as it is"
-        warnings.warn(text, KeptWarning, stacklevel=6)
+        warn_agent(text, KeptWarning)
 
 
-def _rebuild(action_space: spaces.Space[Any], arguments: dict[str, Any]) -> Boundary:
+def _rebuild(action_space: spaces.Space[Any], arguments: dict[str, Any], arrays: Literal[1, 4]) -> Boundary:
     for name in (arguments["env_xp"], arguments["target_xp"]):
         if name is not None:
             known_again(name)
-    return Boundary(action_space, **arguments)
+    return Boundary(action_space, **arguments, arrays=arrays)
 
 
 class Crossing(Generic[ArrayT]):
@@ -255,6 +302,7 @@ def one_of(name: str, value: str, *choices: str) -> None:
         raise OptionError(f"{name}={value!r}", f"it is one of {', '.join(map(repr, choices))}")
 
 
-def as_array(flag: Any) -> Any:
-    """A Python bool as a NumPy scalar, so that it crosses as an array."""
-    return np.bool_(flag) if type(flag) is bool else flag
+def with_arrays(result: Any) -> Any:
+    """What a step returned, its Python bools as NumPy scalars, so that they cross as arrays."""
+    obs, reward, *flags, info = returned(result, "step", STEP)
+    return obs, reward, *(np.bool_(flag) if type(flag) is bool else flag for flag in flags), info

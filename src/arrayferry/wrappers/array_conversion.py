@@ -8,19 +8,16 @@ from typing import Any, Literal
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from arrayferry._core.framework import describe
 from arrayferry.errors import UnsupportedError
 from arrayferry.pairs import array_conversion
 from arrayferry.sanitizer.switch import Mode, unwatched, watched
 from arrayferry.wrappers._boundary import (
-    STEP,
     ArrayT,
     Boundary,
     Crossing,
     Namespace,
-    as_array,
     one_of,
-    returned,
+    with_arrays,
 )
 
 __all__ = ["ArrayConversion", "array_conversion"]
@@ -80,9 +77,8 @@ class ArrayConversion(Crossing[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], Reco
         one_of("spaces", spaces, "env", "target")
         one_of("scalars", scalars, "python", "target")
         env = watched(env, sanitize, shared=copy is False)
-        self._boundary = Boundary(
-            env.action_space, env_xp, target_xp, env_device, target_device, copy, dtypes
-        )
+        terms = env_xp, target_xp, env_device, target_device, copy, dtypes
+        self._boundary = Boundary(env.action_space, *terms, arrays=4 if scalars == "target" else 1)
         options = {"spaces": spaces, "scalars": scalars, "sanitize": unwatched(sanitize)}
         self._record(**self._boundary.arguments(), **options)
         gym.Wrapper.__init__(self, env)
@@ -94,41 +90,9 @@ class ArrayConversion(Crossing[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], Reco
     def step(self, action: Any) -> tuple[ArrayT, float, bool, bool, dict[str, Any]]:
         """Take a step with an action of any framework."""
         boundary = self._boundary
-        result = self.env.step(boundary.enter(action))
-        if type(result) is not tuple or len(result) != 5:
-            result = returned(result, "step", STEP)
-        obs, reward, terminated, truncated, info = result
-        box = [obs]
-        infos = [info] if type(info) is not dict or info else None
-        del result, obs, info  # so that the boxes alone hold what they hold
+        result: tuple[ArrayT, float, bool, bool, dict[str, Any]]
         if self._scalars_too:
-            box += reward, as_array(terminated), as_array(truncated)
-            obs, reward, terminated, truncated = boundary.leave(box)
-            return obs, reward, terminated, truncated, boundary.leave_info(infos) if infos else {}
-        return (
-            boundary.leave_one(box),
-            reward if type(reward) is float else self._number(reward),
-            terminated if type(terminated) is bool else self._flag(terminated, "terminated"),
-            truncated if type(truncated) is bool else self._flag(truncated, "truncated"),
-            boundary.leave_info(infos) if infos else {},
-        )
-
-    @staticmethod
-    def _flag(value: Any, name: str) -> bool:
-        try:
-            return bool(value.item() if hasattr(value, "item") else value)
-        except (TypeError, ValueError, RuntimeError) as error:
-            what = f"{name} is {describe(value)}, not one bool"
-            raise UnsupportedError(
-                what, "a vector environment? Use arrayferry.wrap, which chooses"
-            ) from error
-
-    def _number(self, reward: Any) -> float:
-        self._boundary.meet([reward])
-        try:
-            # Not float() of an array: torch and NumPy warn about some that have a number to give.
-            return float(reward.item() if hasattr(reward, "item") else reward)
-        except (TypeError, ValueError, RuntimeError, OverflowError):
-            # A vector of rewards, as multi-objective environments give.
-            number: float = self._boundary.leave_as("reward", [reward])
-            return number
+            result = boundary.leave_step([with_arrays(self.env.step(boundary.enter(action)))])
+        else:
+            result = boundary.leave_step([self.env.step(boundary.enter(action))])
+        return result

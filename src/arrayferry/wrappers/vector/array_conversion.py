@@ -68,9 +68,8 @@ class ArrayConversion(Crossing[ArrayT], VectorWrapper[ArrayT, Any, Any, Any, Arr
             )
         one_of("spaces", spaces, "env", "target")
         env = watched(env, sanitize, shared=copy is False)
-        self._boundary = Boundary(
-            env.action_space, env_xp, target_xp, env_device, target_device, copy, dtypes
-        )
+        terms = env_xp, target_xp, env_device, target_device, copy, dtypes
+        self._boundary = Boundary(env.action_space, *terms, arrays=4)
         options = {"spaces": spaces, "dense_final": dense_final, "sanitize": unwatched(sanitize)}
         self._record(**self._boundary.arguments(), **options)
         VectorWrapper.__init__(self, env)
@@ -83,16 +82,19 @@ class ArrayConversion(Crossing[ArrayT], VectorWrapper[ArrayT, Any, Any, Any, Arr
 
     def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Take a step in all environments, with actions of any framework."""
-        result = self.env.step(self._boundary.enter(actions))
-        if type(result) is not tuple or len(result) != 5:
-            result = returned(result, "step", STEP)
-        *box, info = result
-        infos = [info] if type(info) is not dict or info else None
-        del result, info  # so that the boxes alone hold what they hold
-        if infos and self._dense_final and "final_obs" in infos[0]:
-            infos = [{**infos[0], "final_obs": self._dense(infos[0]["final_obs"])}]
-        obs, reward, terminated, truncated = self._boundary.leave(box)
-        return obs, reward, terminated, truncated, self._boundary.leave_info(infos) if infos else {}
+        boundary = self._boundary
+        result: tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]
+        if self._dense_final:
+            result = boundary.leave_step([self._with_dense_final(self.env.step(boundary.enter(actions)))])
+        else:
+            result = boundary.leave_step([self.env.step(boundary.enter(actions))])
+        return result
+
+    def _with_dense_final(self, result: Any) -> Any:
+        *others, info = returned(result, "step", STEP)
+        if "final_obs" in info:
+            info = {**info, "final_obs": self._dense(info["final_obs"])}
+        return *others, info
 
     @property
     def _inner(self) -> Any:

@@ -1,0 +1,407 @@
+"""The part in C does what the part in Python does, and is never the reason why a process ends."""
+
+import gc
+import random
+import shutil
+import sys
+import sysconfig
+import weakref
+from contextlib import suppress
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import arrayferry
+from arrayferry import Converter
+from arrayferry._core import express, ownership
+from arrayferry._core.swift import _copied, _snapshots, copied, snapshots, swift
+
+PURE = swift is None
+needs_c = pytest.mark.skipif(PURE, reason="the part in C is not built, or switched off")
+
+
+def test_it_is_built_where_it_can_be(monkeypatch):
+    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
+    if not ownership.COUNTS_PROVE or shutil.which(compiler) is None:
+        pytest.skip("not here")
+    from arrayferry._core import _swift
+
+    assert swift is None or swift is _swift
+
+
+# ---- the same as in Python ----------------------------------------------------------------------------
+
+ARRAYS = [
+    lambda r: np.full(r.randint(0, 5), r.random(), np.float32),
+    lambda r: np.full((2, 3), r.random()),
+    lambda r: np.array(r.randint(0, 9)),
+    lambda r: np.array([True, False]),
+    lambda r: np.frombuffer(b"\2\0\1", bool).copy(),
+    lambda r: np.zeros((3, 4), order="F"),
+    lambda r: np.arange(6)[::-1],
+    lambda r: np.arange(6).reshape(2, 3)[:, 1:],
+    lambda r: np.arange(3, dtype=">i4"),
+    lambda r: np.zeros(4)[:],
+    lambda r: np.array(["a", "b"]),
+    lambda r: np.array([1, "two", None], object),
+    lambda r: np.zeros(3, np.float16),
+    lambda r: np.zeros(3, np.longlong),
+    lambda r: np.zeros(2, [("x", "f4")]),
+    lambda r: np.ma.masked_array([1, 2], [0, 1]),
+    lambda r: read_only(np.zeros(3)),
+    lambda r: np.zeros(3).view(np.recarray),
+]
+LEAVES = [
+    *(lambda r: r.randint(-5, 5), lambda r: r.random(), lambda r: r.random() < 0.5, lambda r: "text"),
+    *(lambda r: None, lambda r: b"bytes", lambda r: np.float32(r.random()), lambda r: np.bool_(True)),
+    *(lambda r: {1, 2}, lambda r: range(3), lambda r: 1 + 2j, lambda r: np.datetime64("2020-01-01")),
+]
+
+
+def read_only(array):
+    array.flags.writeable = False
+    return array
+
+
+def structure(r, keep, depth=3):
+    """A random structure, in which some parts are held by somebody else too."""
+    kind = r.randrange(6 if depth else 2)
+    if kind == 0:
+        made = r.choice(LEAVES)(r)
+    elif kind == 1:
+        made = r.choice(ARRAYS)(r)
+    else:
+        parts = [structure(r, keep, depth - 1) for _ in range(r.randrange(4))]
+        made = {2: dict(enumerate(parts)), 3: parts, 4: tuple(parts), 5: {"a": parts, "b": {"x": parts}}}[
+            kind
+        ]
+        del parts
+    if r.random() < 0.15:
+        keep.append(made)
+    if r.random() < 0.05 and type(made) is np.ndarray:
+        keep.append(weakref.ref(made))
+    return made
+
+
+def arrays_in(value):
+    if type(value) is np.ndarray or type(value).__module__.startswith("torch"):
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return []
+    return [array for one in value for array in arrays_in(one)]
+
+
+def address(array):
+    return array.data_ptr() if hasattr(array, "data_ptr") else array.ctypes.data
+
+
+def outcome(carry, seed, box_of=lambda value: [value]):
+    """What comes out, and which of the arrays are the ones that went in."""
+    keep = []
+    box = box_of(structure(random.Random(seed), keep))
+    before = [address(array) for array in arrays_in(box)]
+    try:
+        found = carry(box)
+    except express.Detour:
+        return "detour"
+    return repr(found), [one in before for one in map(address, arrays_in(found)) if one]
+
+
+@needs_c
+@pytest.mark.parametrize("tells", [False, True])
+@pytest.mark.parametrize("copy", [None, True])
+@pytest.mark.parametrize("name", [one for one in ("numpy", "torch") if one in arrayferry.frameworks()])
+def test_both_lanes_do_the_same(name, copy, tells):
+    converter = Converter(name, copy=copy)
+    terms = converter._express_terms()
+    in_c, in_python = express._in_c(terms, tells), express._in_python(terms, tells)
+    taken = 0
+    for seed in range(400):
+        for way in ("alone", "shared", "one"):
+            expected = outcome(getattr(in_python, way), seed)
+            assert outcome(getattr(in_c, way), seed) == expected, seed
+            taken += expected != "detour" and sum(expected[1])
+    assert taken > 50 or copy is True
+
+
+@needs_c
+def test_small_arrays_are_copied_alike():
+    r = random.Random(0)
+    for make in ARRAYS:
+        array = make(r)
+        if type(array) is not np.ndarray:
+            continue
+        mine, theirs = copied(array), _copied(array)
+        if mine is not None:  # it may leave more to others
+            assert theirs is not None
+            assert (mine.dtype, mine.shape, mine.tobytes()) == (theirs.dtype, theirs.shape, theirs.tobytes())
+            assert mine.flags.owndata
+            assert mine.flags.writeable
+
+
+@needs_c
+@pytest.mark.parametrize(
+    ("values", "fits"),
+    [
+        ([0.0, 1.5, -2.5e38, 1e-300], True),
+        ([np.nan, np.inf, -np.inf], True),
+        ([3.4028235677973366e38], False),  # the least that would become inf
+        ([3.4028235677973362e38], True),
+        ([1.0, -1e39], False),
+        (np.array([2**31 - 1, -(2**31)]), True),
+        (np.array([2**31]), False),
+        (np.array([0, -(2**31) - 1]), False),
+        (np.array([2**32 - 1], np.uint64), True),
+        (np.array([2**32], np.uint64), False),
+        (np.zeros((0, 3)), True),
+        (np.array(7), True),
+        (np.zeros(4)[::2], False),
+        (np.zeros(4, ">f8"), False),
+        (np.zeros(4, np.float32), False),
+        (np.zeros(4, np.longdouble), False),
+        (np.zeros(4, complex), False),
+        (read_only(np.arange(4.0)), True),
+        ("no array", False),
+    ],
+)
+def test_half_of_the_width(values, fits):
+    array = np.array(values) if isinstance(values, list) else values
+    found = swift.halved(array)
+    if not fits:
+        assert found is None
+    else:
+        with np.errstate(over="ignore"):
+            expected = array.astype({"f": np.float32, "i": np.int32, "u": np.uint32}[array.dtype.kind])
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("make", [_snapshots, snapshots], ids=["python", "here"])
+def test_a_snapshot_stays_within_its_memory(make):
+    class Tensor:
+        def __init__(self, array, held, start=None):
+            self.array, self.held, self.start = array, held, start
+
+    def take(array, held, start=None):
+        where = array.ctypes.data if start is None else start
+        ways = lambda t: t.array, lambda t: bytes(t.held), lambda memory: where
+        return make(*ways)(Tensor(array, held))
+
+    array = np.arange(4.0)
+    assert take(array, 32).tolist() == [0, 1, 2, 3]
+    assert take(array[1:3], 16).tolist() == [1, 2]
+    assert take(array[1:], 32, array.ctypes.data).tolist() == [1, 2, 3]
+    assert take(array, 31) is None
+    assert take(array[1:], 24, array.ctypes.data) is None
+    assert take(array, 32, 0) is None
+    assert take(array, 64, array.ctypes.data + 8) is None
+    assert take(array[::2], 32) is None
+    assert make(int, int, int)("no number") is None
+
+
+# ---- a whole step -------------------------------------------------------------------------------------
+
+
+class Env(gym.Env):
+    observation_space = gym.spaces.Box(0, 1, (3,))
+    action_space = gym.spaces.Discrete(3)
+
+    def __init__(self, make):
+        self.make = make
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action):
+        return self.make()
+
+
+DATES = np.array(["2020-01-01"], "datetime64[D]")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda new: (new(), 1.0, False, False, {}),
+        lambda new: (new(), np.float64(1), np.bool_(False), np.array(False), {"x": new()}),
+        lambda new: (new(), np.float32(1), 0, None, {"x": [new(), {"y": new()}], "s": "text", "n": 3}),
+        lambda new: ({"x": new(), "when": DATES}, 1, False, False, {"when": DATES}),  # by the long way
+        lambda new: [new(), 1.0, False, False, {}],
+    ],
+)
+@pytest.mark.filterwarnings("ignore::arrayferry.KeptWarning")
+@pytest.mark.parametrize("mode", ["plain", "inference", "scalars"])
+def test_what_a_step_makes_is_taken_over(make, mode):
+    torch = pytest.importorskip("torch")
+    made = []
+
+    def new():
+        array = np.full(3, len(made), np.float32)
+        made.append(array.ctypes.data)
+        return array
+
+    options = {"scalars": "target"} if mode == "scalars" else {}
+    env = arrayferry.wrap(Env(lambda: make(new)), "torch", **options)
+    env.reset()
+    for _ in range(5):
+        made.clear()
+        with torch.inference_mode(mode == "inference"):
+            obs, reward, terminated, truncated, info = env.step(torch.tensor(1))
+        found = [array for array in arrays_in([obs, info]) if isinstance(array, torch.Tensor)]
+        assert {address(array) for array in found} >= set(made)
+        assert not any(array.is_inference() for array in found)
+        if mode != "scalars":
+            assert (reward, terminated, truncated) == (1.0, False, False)
+            assert [type(one) for one in (reward, terminated, truncated)] == [float, bool, bool]
+
+
+def test_what_the_environment_keeps_is_copied():
+    torch = pytest.importorskip("torch")
+    obs, info = np.zeros(3, np.float32), {"x": np.zeros(2)}
+    result = (obs, 1.0, False, False, info)
+    kept = []
+
+    def whole():
+        kept[:] = [(np.zeros(3, np.float32), 1.0, False, False, {"x": np.zeros(2)})]
+        return kept[0]
+
+    for make in (lambda: result, lambda: (obs, 1.0, False, False, info), whole):
+        env = arrayferry.wrap(Env(make), "torch")
+        env.reset()
+        first = env.step(torch.tensor(0))
+        source = kept[0] if make is whole else result
+        source[0][:], source[4]["x"][:] = 7, 7
+        assert first[0].tolist() == [0, 0, 0]
+        assert first[4]["x"].tolist() == [0, 0]
+        source[0][:], source[4]["x"][:] = 0, 0
+
+
+def test_an_interrupt_passes():
+    pytest.importorskip("torch")
+
+    class Loud:
+        def __bool__(self):
+            raise KeyboardInterrupt
+
+    env = arrayferry.wrap(Env(lambda: (np.zeros(3, np.float32), 1.0, Loud(), False, {})), "torch")
+    env.reset()
+    with pytest.raises(KeyboardInterrupt):
+        env.step(1)
+
+
+# ---- never the reason why a process ends --------------------------------------------------------------
+
+
+@needs_c
+def test_a_container_that_changes_while_it_is_walked():
+    class Evil:
+        pass
+
+    for change in ("grow", "shrink", "replace"):
+        value = {i: np.zeros(100) for i in range(20)}
+        value[5] = Evil()
+
+        def become(leaf, converter, value=value, change=change):
+            if change == "grow":
+                value.update({f"new {i}": np.zeros(100) for i in range(1000)})
+            elif change == "shrink":
+                for key in range(6, 20):
+                    value.pop(key, None)
+            else:
+                for key in range(20):
+                    value[key] = np.ones(100)
+            gc.collect()
+            return "evil"
+
+        arrayferry.register_leaf(Evil, become)
+        with suppress(RuntimeError):  # that it changed
+            Converter("numpy")(value)
+
+
+@needs_c
+def test_as_deep_as_memory_allows(run_python):
+    code = """
+import sys, numpy as np, arrayferry
+sys.setrecursionlimit(10**7)
+value = array = np.arange(3.0)
+for i in range(200_000):
+    value = {"x": value} if i % 2 else [value]
+found = arrayferry.convert(value, "numpy")
+while not isinstance(found, np.ndarray):
+    found = found["x"] if isinstance(found, dict) else found[0]
+print(found.tolist())
+import os
+sys.stdout.flush()
+os._exit(0)  # to free such a structure is Python's own affair
+"""
+    assert run_python(code) == "[0.0, 1.0, 2.0]\n"
+
+
+@needs_c
+def test_wrong_use_is_an_error():
+    for make in (swift.Lane, swift.Exit, swift.Entry, swift.Snapshot):
+        for arguments in ((), (None,) * 3, (None,) * 6, (None,) * 8, (None,) * 11, (0,) * 8, (0,) * 11):
+            try:
+                made = make(*arguments)
+            except TypeError:
+                continue
+            for method in ("alone", "shared", "one", "leave", "enter", "take"):
+                for value in ((), [], [1], [(1, 2, 3, 4, 5)], None, np.zeros(2)):
+                    with suppress(TypeError, SystemError):
+                        getattr(made, method, repr)(value)
+    for function in (swift.copied, swift.halved):
+        assert function(None) is None
+        with pytest.raises(TypeError):
+            function()
+
+
+def test_wrappers_are_not_kept_alive():
+    pytest.importorskip("torch")
+    env = arrayferry.wrap(Env(lambda: (np.zeros(3, np.float32), 1.0, False, False, {})), "torch")
+    env.reset()
+    env.step(1)
+    gone = weakref.ref(env.env), weakref.ref(env._boundary)
+    del env
+    gc.collect()
+    assert [one() for one in gone] == [None, None]
+
+
+@pytest.mark.filterwarnings("ignore::arrayferry.KeptWarning")
+def test_references_are_given_back():
+    torch = pytest.importorskip("torch")
+    key, text, dates, held = "a key of its own", "some text of its own", DATES.copy(), np.zeros(3, np.float32)
+    watched = [key, text, dates, held, express.Detour]
+
+    def make():
+        return (
+            {"o": held, key: np.zeros(3, np.float32), "d": dates},
+            1.0,
+            False,
+            False,
+            {key: [text, (held, 2.5)]},
+        )
+
+    def fail():
+        return {"o": held, key: np.zeros(2)}, 1.0, np.zeros(2), object(), {key: make()}
+
+    env, broken = arrayferry.wrap(Env(make), "torch"), arrayferry.wrap(Env(fail), "torch")
+    env.reset()
+    broken.reset()
+
+    def work():
+        for _ in range(50):
+            env.step(torch.tensor(2))
+            env.step("no action")
+            with pytest.raises(arrayferry.FerryError), torch.inference_mode():
+                broken.step(torch.tensor([1.5, 2]))
+
+    work()
+    gc.collect()
+    before = [sys.getrefcount(one) for one in watched]
+    work()
+    gc.collect()
+    after = [sys.getrefcount(one) for one in watched]
+    assert all(abs(new - old) < 10 for new, old in zip(after, before)), (before, after)
