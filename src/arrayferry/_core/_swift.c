@@ -26,8 +26,9 @@ typedef struct {
     PyObject *held[MOST_HELD];
     unsigned long long takes; /* of a Lane: the numbers of the dtypes that `adopt` takes as they are */
     int looks_at_bools;       /* of a Lane: whether it takes bools too, if they are 0 and 1 */
+    int shares;               /* of a Lane: whether memory is shared, whoever else sees it */
     int tells;                /* of a Lane: whether somebody wants to know of leaves without a counterpart */
-    int arrays;               /* of an Exit: how many of the values of a step are converted, but for the info */
+    int arrays;               /* of an Exit: how many of the values of a step are arrays, but for the info */
 } Holder;
 
 enum { ADOPT, HANDLERS, UNCHANGED, ARRAYS, DICTS, CONTAINER, KEEP, DETOUR }; /* held by a Lane */
@@ -49,19 +50,24 @@ static int is_zero_or_one(PyArrayObject *bools)
     return seen <= 1;
 }
 
-/* All but the count, for the dtypes that can be taken as they are. */
-static int is_takeable(Holder *lane, PyObject *value)
+/* Whether an array can be given to `adopt` as it is. */
+static int is_to_be_taken(Holder *lane, PyObject *value, int mine)
 {
     PyArrayObject *array = (PyArrayObject *)value;
-    const int ours = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_OWNDATA | NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE;
-    int number = PyArray_DESCR(array)->type_num;
-    return (PyArray_FLAGS(array) & (ours | NPY_ARRAY_WRITEBACKIFCOPY)) == ours
-        && PyArray_BASE(array) == NULL
-        && *PyObject_GET_WEAKREFS_LISTPTR(value) == NULL
-        && PyArray_ISNBO(PyArray_DESCR(array)->byteorder)
-        && number < 64
-        && ((lane->takes >> number & 1)
-            || (number == NPY_BOOL && lane->looks_at_bools && is_zero_or_one(array)));
+    PyArray_Descr *dtype = PyArray_DESCR(array);
+    const int shareable = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE;
+    int flags = PyArray_FLAGS(array), number = dtype->type_num;
+    if (!PyArray_CheckExact(value) || (flags & shareable) != shareable || !PyArray_ISNBO(dtype->byteorder)
+        || number >= 64) {
+        return 0;
+    }
+    if (!lane->shares
+        && (!mine || !(flags & NPY_ARRAY_OWNDATA) || (flags & NPY_ARRAY_WRITEBACKIFCOPY)
+            || PyArray_BASE(array) || *PyObject_GET_WEAKREFS_LISTPTR(value))) {
+        return 0;
+    }
+    return (lane->takes >> number & 1)
+        || (number == NPY_BOOL && lane->looks_at_bools && is_zero_or_one(array));
 }
 
 /* ---- containers --------------------------------------------------------------------------------- */
@@ -165,7 +171,7 @@ static PyObject *carry(Holder *lane, PyObject *value, int mine, int depth)
     if (handler == lane->held[UNCHANGED]) {
         new = Py_NewRef(value);
     }
-    else if (handler == lane->held[ARRAYS] && mine && PyArray_CheckExact(value) && is_takeable(lane, value)) {
+    else if (handler == lane->held[ARRAYS] && is_to_be_taken(lane, value, mine)) {
         new = PyObject_CallOneArg(lane->held[ADOPT], value);
     }
     else if (handler == lane->held[DICTS]) {
@@ -240,12 +246,13 @@ static void dealloc(Holder *self)
 
 static PyObject *lane_new(PyTypeObject *type, PyObject *args, PyObject *options)
 {
-    long long number[3];
-    Holder *lane = holding(type, args, DETOUR + 1, 3, number);
+    long long number[4];
+    Holder *lane = holding(type, args, DETOUR + 1, 4, number);
     if (lane) {
         lane->takes = (unsigned long long)number[0];
         lane->looks_at_bools = (int)number[1];
-        lane->tells = (int)number[2];
+        lane->shares = (int)number[2];
+        lane->tells = (int)number[3];
     }
     return (PyObject *)lane;
 }
@@ -277,7 +284,8 @@ static PyMethodDef lane_methods[] = {
     {NULL}};
 
 static PyTypeObject LaneType = TYPE("Lane",
-    "Lane(adopt, handlers, unchanged, arrays, dicts, container, keep, detour, takes, looks_at_bools, tells)",
+    "Lane(adopt, handlers, unchanged, arrays, dicts, container, keep, detour, "
+    "takes, looks_at_bools, shares, tells)",
     lane_new, lane_methods);
 
 /* ---- Exit: all that a step returned ------------------------------------------------------------- */
@@ -324,7 +332,8 @@ static PyObject *leave_here(Holder *self, PyObject *result)
     PyObject *new = PyTuple_New(ALL);
     int mine = MINE(result); /* but for the box, which holds it */
     for (Py_ssize_t i = 0; new && i < ALL; i++) {
-        PyObject *value = PyTuple_GET_ITEM(result, i), *found = leave_one(self, i, value, mine && MINE(value));
+        PyObject *value = PyTuple_GET_ITEM(result, i);
+        PyObject *found = leave_one(self, i, value, mine && MINE(value));
         if (found) {
             PyTuple_SET_ITEM(new, i, found);
         }

@@ -39,6 +39,7 @@ class Terms(NamedTuple):
         adopt: from a private array to the target's, fast.
         takes: the dtypes of arrays that `adopt` takes as they are; none, if they are to be copied.
         takes_bools: whether it also takes bools that are 0 and 1.
+        shares: whether they are given to it whoever else sees them.
     """
 
     handlers: Mapping[type, Handler]
@@ -46,6 +47,7 @@ class Terms(NamedTuple):
     adopt: Callable[[Array], Any] | None = None
     takes: frozenset[np.dtype[Any]] = frozenset()
     takes_bools: bool = False
+    shares: bool = False
 
 
 class Ways(NamedTuple):
@@ -86,7 +88,7 @@ def _in_c(terms: Terms, tells: bool) -> Ways:
     # By number, of which equal dtypes may have two: int64 and longlong.
     takes = sum({1 << dtype.num for dtype in map(np.dtype, np.typecodes["All"]) if dtype in terms.takes})
     kinds = terms.handlers, unchanged, terms.arrays, handle_dict, Container, KEEP, Detour
-    lane = swift.Lane(terms.adopt, *kinds, takes, terms.takes_bools, tells)
+    lane = swift.Lane(terms.adopt, *kinds, takes, terms.takes_bools, terms.shares, tells)
     return Ways(lane.alone, lane.shared, lane.one, lane)
 
 
@@ -104,8 +106,8 @@ def _in_python(terms: Terms, tells: bool) -> Ways:
         carry = alone if references <= enough and found.counted else shared
         return found.build(value, carry(found.values(value)))
 
-    # The lane for arrays knows its own ways with these two.
-    special = handlers[np.ndarray] is not terms.arrays or handlers[dict] is not handle_dict
+    # The lane for arrays knows its own ways with these two, and with private arrays only.
+    special = handlers[np.ndarray] is not terms.arrays or handlers[dict] is not handle_dict or terms.shares
     lane = one_by_one if special or terms.adopt is None else adopting(terms.adopt, terms.takes)
     ways = alone, shared, *_ = lane(other)
     return ways

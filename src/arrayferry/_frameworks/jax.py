@@ -110,25 +110,27 @@ def adopt(device: Any) -> Callable[[Array], jax.Array]:
 
 
 def _alias(array: Array, device: Any) -> jax.Array:
-    if obstacle := _obstacle_to_sharing(array, device):
+    address = array.__array_interface__["data"][0]
+    if obstacle := _obstacle_to_sharing(array, address, device):
         raise SharingError(f"JAX cannot share this memory: {obstacle}", "copy=None")
     shared = adopt(device)(array)
-    if array.size and shared.unsafe_buffer_pointer() != array.ctypes.data:
+    if array.size and shared.unsafe_buffer_pointer() != address:
         raise SharingError("JAX copied this memory although it could have been shared", "copy=None")
     return shared
 
 
-def _obstacle_to_sharing(array: Array, device: Any) -> str:
-    for is_so, reason in (
-        (device is not None and not _is_host(device), f"it is not on {device}"),
-        (not array.flags.c_contiguous, "it is not contiguous"),
-        (not array.dtype.isnative, "it is not in native byte order"),
-        # A bool may be any non-zero byte to NumPy; XLA counts on 0 and 1.
-        (array.dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1, "its bools are not 0 and 1"),
-        (array.ctypes.data % ALIGNMENT and array.size, f"its address is no multiple of {ALIGNMENT} bytes"),
-    ):
-        if is_so:
-            return reason
+def _obstacle_to_sharing(array: Array, address: int, device: Any) -> str:
+    if device is not None and not _is_host(device):
+        return f"it is not on {device}"
+    if not array.flags.c_contiguous:
+        return "it is not contiguous"
+    if not array.dtype.isnative:
+        return "it is not in native byte order"
+    # A bool may be any non-zero byte to NumPy; XLA counts on 0 and 1.
+    if array.dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
+        return "its bools are not 0 and 1"
+    if address % ALIGNMENT and array.size:
+        return f"its address is no multiple of {ALIGNMENT} bytes"
     return ""
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import arrayferry
 from arrayferry._core import ownership
 from arrayferry._core.framework import find_framework, registered
+from arrayferry._core.swift import swift
 from arrayferry._explain.render import microseconds
 from arrayferry.cli.exits import FINE, FOUND, UsageError, one_line
 from arrayferry.cli.hazards import Hazard, known_hazards
@@ -70,6 +71,7 @@ def run(arguments: Namespace, screen: Screen) -> int:
         {
             "python": platform.python_version(),
             "takes_over": ownership.COUNTS_PROVE,
+            "in_c": swift is not None,
             "frameworks": [asdict(one) for one in frameworks],
             "memcpy_seconds": memcpy,
             "pairs": [asdict(pair) for pair in pairs],
@@ -123,7 +125,14 @@ def _missing() -> list[tuple[str, str, str]]:
 def _about() -> str:
     way = "taken over where nobody else holds it" if ownership.COUNTS_PROVE else "always copied"
     where = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    return f"arrayferry {arrayferry.__version__} on {where}; memory is {way}\n"
+    slow = "" if swift or not ownership.COUNTS_PROVE else _WITHOUT_C
+    return f"arrayferry {arrayferry.__version__} on {where}; memory is {way}{slow}\n"
+
+
+_WITHOUT_C = (
+    ".\nThe part in C is not here, so a step takes about twice as long. It is built when arrayferry is "
+    "installed from source, if there is a C compiler."
+)
 
 
 def _frameworks_table(frameworks: Iterable[Installed]) -> Any:
