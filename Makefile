@@ -18,7 +18,7 @@ READY  := $(VENV)/.ready-$(EXTRAS)
 CODE   := src tests tools benchmarks docs/conf.py
 PYTEST := python -m pytest -q
 BUILT  := pyproject.toml setup.py src/arrayferry/_core/_swift.c constraints.txt
-PURE   := tests/wrappers $(patsubst %,tests/test_%.py,attacks containers copies leaves narrowing ownership refusals register shortcuts spaces swift)
+PURE   := tests/wrappers $(patsubst %,tests/test_%.py,attacks containers copies leaves narrowing ownership refusals register shortcuts spaces speed swift)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

@@ -13,6 +13,7 @@ import pytest
 from gymnasium import spaces
 
 import arrayferry
+from arrayferry._core.swift import swift
 
 
 class Toy(gym.Env):
@@ -73,23 +74,25 @@ def calls_of_a_step(env, action):
 
 
 @pytest.mark.parametrize(
-    ("name", "make", "most"),
+    ("name", "make", "in_c", "in_python"),
     [
-        ("torch", lambda: Toy(new), 22),
-        ("torch", lambda: Toy(dict_of(8)), 70),
-        ("jax", lambda: Toy(new), 40),
-        ("jax", lambda: Toy(dict_of(8)), 100),
-        ("torch", ToyVector, 60),
-        ("numpy", lambda: Toy(new), 22),
+        ("torch", lambda: Toy(new), 5, 20),
+        ("torch", lambda: Toy(dict_of(8)), 5, 55),
+        ("torch", ToyVector, 5, 45),
+        ("jax", lambda: Toy(new), 14, 25),
+        ("jax", lambda: Toy(dict_of(8)), 40, 75),
+        ("jax", ToyVector, 45, 95),
+        ("numpy", lambda: Toy(new), 9, 20),
     ],
 )
-def test_a_step_takes_few_calls(name, make, most):
+def test_a_step_takes_few_calls(name, make, in_c, in_python):
+    """What C calls is not counted: that is the framework's own."""
     pytest.importorskip(name)
     env = make()
     action = np.zeros(64, np.int64) if isinstance(env, ToyVector) else np.int64(1)
     bare = calls_of_a_step(make(), action)
     ours = calls_of_a_step(arrayferry.wrap(env, name), arrayferry.convert(action, name))
-    assert ours - bare <= most
+    assert ours - bare <= (in_python if swift is None else in_c)
 
 
 @pytest.mark.parametrize(("name", "less"), [("torch", 1.5), ("jax", 2.5)])
