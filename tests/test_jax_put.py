@@ -57,6 +57,16 @@ def test_they_make_what_device_put_makes(converter, name):
         assert (found + found).dtype == (plain + plain).dtype
 
 
+def test_memory_of_another_kind():
+    kinds = [memory.kind for memory in jax.devices()[0].addressable_memories()]
+    for kind in kinds:
+        there = jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind=kind)
+        converter, plain = Converter("jax", there), jax.device_put(np.ones(4, np.float32), there)
+        for _ in range(3):
+            [found] = converter.unbox([np.ones(4, np.float32)])
+            assert (found.aval, found.sharding) == (plain.aval, plain.sharding), kind
+
+
 def test_where_jax_has_them_no_more(monkeypatch):
     monkeypatch.setattr(_jax_put, "_private_parts", lambda: (None, None))
     monkeypatch.setattr(_jax_put, "_places", {})

@@ -237,3 +237,29 @@ def test_leaf_may_refuse_and_is_named():
     register_leaf(set, refuse)
     with pytest.raises(TypeError, match=r'^value\["x"\]\[1\]: no sets\nHint: make it a list$'):
         convert({"x": [1, {1}]}, "numpy")
+
+
+def test_a_leaf_that_asks_the_converter_is_not_asked_over_and_over():
+    class Node:
+        def __init__(self, inner):
+            self.inner = inner
+
+    asked = []
+
+    def become(node, converter):
+        asked.append(1)
+        return Node(converter(node.inner))
+
+    register_leaf(Node, become)
+    for bottom in (1.5, 2**70):
+        value = bottom
+        for _ in range(30):
+            value = Node([value])
+        asked.clear()
+        if bottom == 1.5:
+            assert isinstance(convert(value, "numpy"), Node)
+            assert len(asked) == 30
+        else:
+            with pytest.raises(arrayferry.NarrowingError, match="does not fit"):
+                convert(value, "numpy")
+            assert len(asked) <= 30 * 31

@@ -340,6 +340,52 @@ os._exit(0)  # to free such a structure is Python's own affair
     assert run_python(code) == "[0.0, 1.0, 2.0]\n"
 
 
+def test_what_a_step_returned_stays_while_it_is_looked_at(run_python):
+    code = """
+import gc, gymnasium as gym, numpy as np, arrayferry
+class Flag:
+    def item(self):
+        for result in gc.get_referrers(self):
+            if type(result) is tuple and len(result) == 5:
+                for box in gc.get_referrers(result):
+                    if type(box) is list and len(box) == 1 and box[0] is result:
+                        box.clear()
+                    box = None
+            result = None
+        return False
+class Env(gym.Env):
+    action_space, observation_space = gym.spaces.Discrete(2), gym.spaces.Box(0, 1, (300,))
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(300), {}
+    def step(self, action):
+        return np.zeros(300), 1.0, Flag(), {"big": [1, 2, 3]}, {"x": np.zeros(300)}
+env = arrayferry.wrap(Env(), "numpy")
+env.reset()
+for _ in range(30):
+    assert env.step(0)[4]["x"].tolist() == [0] * 300
+print("fine")
+"""
+    assert run_python(code) == "fine\n"
+
+
+@pytest.mark.parametrize("kind", [lambda shape: tuple(map(np.int64, shape)), list, tuple])
+def test_spaces_of_odd_shapes(kind):
+    torch = pytest.importorskip("torch")
+
+    class Odd(gym.spaces.Box):
+        shape = property(lambda self: kind(self._shape))
+
+    env = Env(lambda: (np.zeros(3, np.float32), 1.0, False, False, {}))
+    env.action_space, taken = Odd(-1, 1, (2,)), []
+    env.step = lambda action: (taken.append(action), env.make())[1]
+    wrapped = arrayferry.wrap(env, "torch")
+    wrapped.reset()
+    for action in (torch.ones(2), torch.ones(3), torch.ones(2, dtype=torch.float64)):
+        wrapped.step(action)
+    assert [one.tolist() for one in taken] == [[1, 1], [1, 1, 1], [1, 1]]
+    assert taken[0].dtype == np.float32
+
+
 @needs_c
 def test_wrong_use_is_an_error():
     for make in (swift.Lane, swift.Exit, swift.Entry, swift.Snapshot):

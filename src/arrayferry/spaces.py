@@ -109,7 +109,8 @@ def _short_array(space: Any, fit: Fit, long: Fit) -> Fit:
     """From an array of another framework, copied at once."""
     copiers = _copiers
     if swift is not None:
-        enter: Fit = swift.Entry(copiers, long, None, fit, np.dtype(space.dtype), space.shape).enter
+        shape = tuple(map(int, space.shape))
+        enter: Fit = swift.Entry(copiers, long, None, fit, np.dtype(space.dtype), shape).enter
         return enter
 
     def short(action: Any) -> Any:

@@ -330,7 +330,7 @@ static PyObject *leave_one(Holder *self, Py_ssize_t which, PyObject *value, int 
 static PyObject *leave_here(Holder *self, PyObject *result)
 {
     PyObject *new = PyTuple_New(ALL);
-    int mine = MINE(result); /* but for the box, which holds it */
+    int mine = Py_REFCNT(result) <= 2; /* the box's, and ours */
     for (Py_ssize_t i = 0; new && i < ALL; i++) {
         PyObject *value = PyTuple_GET_ITEM(result, i);
         PyObject *found = leave_one(self, i, value, mine && MINE(value));
@@ -381,9 +381,11 @@ static PyObject *exit_leave(Holder *self, PyObject *box)
     if (!PyList_CheckExact(box) || PyList_GET_SIZE(box) != 1) {
         return PyErr_Format(PyExc_TypeError, "it takes a list of one");
     }
-    PyObject *result = PyList_GET_ITEM(box, 0), *new = NULL;
+    PyObject *result = PyList_GET_ITEM(box, 0), *new;
     if (PyTuple_CheckExact(result) && PyTuple_GET_SIZE(result) == ALL) {
+        Py_INCREF(result); /* it stays, whatever is called */
         new = leave(self, result);
+        Py_DECREF(result);
         if (new || !PyErr_ExceptionMatches(PyExc_Exception)) {
             return new;
         }

@@ -45,7 +45,7 @@ def register_leaf(cls: type[_T], become: Callable[[_T, Converter], Any]) -> None
     Args:
         cls: the type.
         become: `(value, converter)` to the converted value; the converter is there to call. It may be
-            asked twice, when something else in the structure is out of the ordinary.
+            asked more than once, when something else in the structure is out of the ordinary.
 
     Example:
         >>> import arrayferry
@@ -100,6 +100,7 @@ class Converter:
         self.copy = copy
         self.dtypes = dtype_names(dtypes)
         self._numbers = _numbers
+        self._only_walks = False
         self._outside = self.framework.outside()
         self._job = Job(self.framework, self.device, copy, self.dtypes)
         self._handlers = TypeTable(partial(self._handler_for, self._job))
@@ -146,6 +147,10 @@ class Converter:
         is_inside, outside = self._outside
         index = Ways._fields.index(way)
 
+        def by_walk(box: list[Any]) -> Any:
+            found = walk(box, handlers, names, on_keep)
+            return found[0] if way == "one" else found
+
         def unbox(box: list[Any]) -> Any:
             try:
                 if is_inside():
@@ -154,10 +159,9 @@ class Converter:
                 return express[tells][index](box)
             except Exception:  # whatever it is: the walk finds another way, or says where it is
                 pass  # and what the lane held is dropped, before the walk counts references
-            found = walk(box, handlers, names, on_keep)
-            return found[0] if way == "one" else found
+            return by_walk(box)
 
-        return unbox
+        return by_walk if self._only_walks else unbox
 
     def exit(
         self,
@@ -212,7 +216,7 @@ class Converter:
     def _handler_for(self, job: Job, cls: type) -> Handler:
         """What to do with objects of a type. Asked once for each."""
         if become := _registered_leaf(cls):
-            return partial(self._carry_registered, become)
+            return partial(_carry_registered, become, self._walking() if job is self._job else self)
         if registered_container(cls) and (handler := container_handler(cls)):
             return handler
         if issubclass(cls, Enum):
@@ -231,12 +235,25 @@ class Converter:
             return job.array_of(owner, cls)
         return container_handler(cls) or unchanged
 
-    def _carry_registered(self, become: Callable[[Any, Converter], Any], value: Any, references: int) -> Any:
-        try:
-            return become(value, self)
-        except FerryError as error:
-            error.inside("value")
-            raise
+    def _walking(self) -> Converter:
+        """The same without the express lane: who is asked by the walk was asked by the lane before.
+
+        Else whoever asks the converter again would be asked twice as often at each level.
+        """
+        same = object.__new__(Converter)
+        vars(same).update(vars(self), _only_walks=True)
+        same._unbox_value = same.unboxer("value")
+        return same
+
+
+def _carry_registered(
+    become: Callable[[Any, Converter], Any], converter: Converter, value: Any, references: int
+) -> Any:
+    try:
+        return become(value, converter)
+    except FerryError as error:
+        error.inside("value")
+        raise
 
 
 def known_again(name: str) -> str:

@@ -61,7 +61,8 @@ def put_on(device: Any, check: Callable[[], None]) -> Callable[[Array], jax.Arra
         check()
         with jax.ensure_compile_time_eval():  # for inside of a trace it would have no values
             made: jax.Array = jax.device_put(array, device)
-        if quick_put is not None and type(made.sharding) is jax.sharding.SingleDeviceSharding:
+        one_device = type(made.sharding) is jax.sharding.SingleDeviceSharding
+        if quick_put is not None and one_device and made.aval == shaped(array.shape, array.dtype):
             places[device, config.jax_default_device] = made.sharding, [*made.devices()]
         return made
 
