@@ -15,7 +15,7 @@ BENCH_VENV ?= .venv-bench
 
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready-$(EXTRAS)
-CODE   := src tests tools benchmarks docs/conf.py
+CODE   := src tests tools benchmarks docs/conf.py setup.py
 PYTEST := python -m pytest -q
 BUILT  := pyproject.toml setup.py src/arrayferry/_core/_swift.c constraints.txt
 PURE   := tests/wrappers $(patsubst %,tests/test_%.py,attacks containers copies leaves narrowing ownership refusals register shortcuts spaces speed swift)

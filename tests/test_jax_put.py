@@ -166,13 +166,6 @@ def test_every_array_gets_its_own_bits(converter):
             assert (got.reshape(-1).view(bits) == expected.reshape(-1).view(bits)).all(), key
 
 
-def test_a_bool_of_any_byte_is_true(converter):
-    odd = np.frombuffer(b"\x02\x00\x03\x01", np.uint8).view(bool)
-    for _ in range(300):
-        [found] = converter.unbox([odd.copy()])
-    assert found.astype(int).tolist() == [1, 0, 1, 1]
-
-
 def test_where_the_device_is_given_arrays_are_committed_to_it():
     converter = Converter("jax", jax.devices()[0])
     for _ in range(300):

@@ -7,13 +7,15 @@ import sys
 import sysconfig
 import weakref
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
 import arrayferry
-from arrayferry import Converter
+from arrayferry import Converter, spaces
 from arrayferry._core import express, ownership
 from arrayferry._core.swift import _copied, _snapshots, copied, snapshots, swift
 
@@ -21,13 +23,16 @@ PURE = swift is None
 needs_c = pytest.mark.skipif(PURE, reason="the part in C is not built, or switched off")
 
 
-def test_it_is_built_where_it_can_be(monkeypatch):
+def test_it_is_built_where_it_can_be():
     compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
     if not ownership.COUNTS_PROVE or shutil.which(compiler) is None:
         pytest.skip("not here")
     from arrayferry._core import _swift
 
     assert swift is None or swift is _swift
+    built = Path(_swift.__file__)
+    source = built.with_name("_swift.c")  # not there, in a wheel
+    assert not source.exists() or built.stat().st_mtime >= source.stat().st_mtime, "it is of an older source"
 
 
 # ---- the same as in Python ----------------------------------------------------------------------------
@@ -98,10 +103,10 @@ def address(array):
     return array.data_ptr() if hasattr(array, "data_ptr") else array.ctypes.data
 
 
-def outcome(carry, seed, box_of=lambda value: [value]):
+def outcome(carry, seed):
     """What comes out, and which of the arrays are the ones that went in."""
     keep = []
-    box = box_of(structure(random.Random(seed), keep))
+    box = [structure(random.Random(seed), keep)]
     before = [address(array) for array in arrays_in(box)]
     try:
         found = carry(box)
@@ -129,7 +134,7 @@ def test_both_lanes_do_the_same(name, copy, tells):
 
 @needs_c
 def test_small_arrays_are_copied_alike():
-    r = random.Random(0)
+    r, copies = random.Random(0), 0
     for make in ARRAYS:
         array = make(r)
         if type(array) is not np.ndarray:
@@ -140,6 +145,8 @@ def test_small_arrays_are_copied_alike():
             assert (mine.dtype, mine.shape, mine.tobytes()) == (theirs.dtype, theirs.shape, theirs.tobytes())
             assert mine.flags.owndata
             assert mine.flags.writeable
+            copies += 1
+    assert copies > 5
 
 
 @needs_c
@@ -388,20 +395,80 @@ def test_spaces_of_odd_shapes(kind):
 
 @needs_c
 def test_wrong_use_is_an_error():
-    for make in (swift.Lane, swift.Exit, swift.Entry, swift.Snapshot):
-        for arguments in ((), (None,) * 3, (None,) * 6, (None,) * 8, (None,) * 12, (0,) * 8, (0,) * 12):
-            try:
-                made = make(*arguments)
-            except TypeError:
-                continue
-            for method in ("alone", "shared", "one", "leave", "enter", "take"):
-                for value in ((), [], [1], [(1, 2, 3, 4, 5)], None, np.zeros(2)):
-                    with suppress(TypeError, SystemError):
-                        getattr(made, method, repr)(value)
+    lane = express._in_c(Converter("numpy")._express_terms(), False).lane
+    made = [
+        *(lane, swift.Exit(lane, lane, *[int] * 5, 1), swift.Exit(lane, lane, *[None] * 5, 4)),
+        *(swift.Entry({}, int, [1], None, None), swift.Entry(None, None, None, None, None)),
+        *(swift.Snapshot(int, int, int), swift.Snapshot(None, None, None)),
+    ]
+    for one in made:
+        for method in ("alone", "shared", "one", "leave", "enter", "take"):
+            for value in ((), [], [1, 2], [1], [(1, 2, 3, 4, 5)], None, np.zeros(2), lane):
+                with suppress(TypeError, ValueError, SystemError):  # SystemError: a table that is none
+                    getattr(one, method, repr)(value)
+        for arguments in ((), (None,) * 4, (None,) * 20, (lane, 1)):
+            with pytest.raises(TypeError):
+                type(one)(*arguments)
+    with pytest.raises(TypeError, match="two lanes"):
+        swift.Exit(*[None] * 7, 1)
     for function in (swift.copied, swift.halved):
         assert function(None) is None
         with pytest.raises(TypeError):
             function()
+
+
+def test_bools_are_zero_or_one():
+    """XLA counts on it."""
+    jax = pytest.importorskip("jax")
+    odd = np.frombuffer(b"\2\0\3\1", bool)
+    env = arrayferry.wrap(Env(lambda: (odd.copy(), 1.0, False, False, {"x": odd.copy()})), "jax")
+    env.reset()
+    for _ in range(3):
+        obs, *_, info = env.step(1)
+        for array in (obs, info["x"], arrayferry.convert(odd.copy(), "jax")):
+            assert isinstance(array, jax.Array)
+            assert np.asarray(array).view(np.uint8).tolist() == [1, 0, 1, 1]
+
+
+def test_an_empty_info_is_a_new_one():
+    pytest.importorskip("torch")
+    info = {}
+    env = arrayferry.wrap(Env(lambda: (np.zeros(3, np.float32), 1.0, False, False, info)), "torch")
+    env.reset()
+    env.step(1)[4]["mine"] = 1
+    assert info == {}
+
+
+def test_an_interrupt_passes_on_the_way_in():
+    class Loud:
+        pass
+
+    def interrupted(value):
+        raise KeyboardInterrupt
+
+    boundary = arrayferry.wrap(Env(tuple), "numpy")._boundary
+    spaces._integers[Loud] = interrupted
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            boundary.enter(Loud())
+    finally:
+        del spaces._integers[Loud]
+
+
+def test_shared_memory_is_shared_whatever_adopt_does():
+    """A framework whose `adopt` copies is still asked to share."""
+
+    def refuse(array, device, share):
+        if share:
+            raise arrayferry.SharingError("it cannot", "copy=None")
+        return array.copy()
+
+    how = {"adopt": lambda device: np.copy, "from_numpy": refuse, "aliases": False}
+    copies = replace(Converter("numpy").framework, name="copies", **how)
+    with pytest.raises(arrayferry.SharingError):
+        Converter(copies, copy=False)(np.zeros(3))
+    shared = np.zeros(3)
+    assert np.shares_memory(Converter("numpy", copy=False)({"x": [shared]})["x"][0], shared)
 
 
 def test_wrappers_are_not_kept_alive():

@@ -44,7 +44,6 @@ __all__ = [
     "TransferError",
     "UnknownFrameworkError",
     "UnsupportedError",
-    "warn_agent",
 ]
 
 _E = TypeVar("_E", bound="FerryError")
@@ -135,12 +134,12 @@ class KeptWarning(UserWarning):
     """A leaf of an observation or action has no counterpart in the target, and stays as it is."""
 
 
+_PACKAGES = ("arrayferry", "gymnasium")
+
+
 def warn_agent(message: str, category: type[Warning]) -> None:
     """Warn at the line that called neither us nor Gymnasium, however deep in both we are."""
     frame, levels = sys._getframe(1), 2
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _PACKAGES:
         frame, levels = frame.f_back, levels + 1
     warnings.warn(message, category, stacklevel=levels)
-
-
-_PACKAGES = ("arrayferry", "gymnasium")

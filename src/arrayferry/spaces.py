@@ -109,8 +109,7 @@ def _short_array(space: Any, fit: Fit, long: Fit) -> Fit:
     """From an array of another framework, copied at once."""
     copiers = _copiers
     if swift is not None:
-        shape = tuple(map(int, space.shape))
-        enter: Fit = swift.Entry(copiers, long, None, fit, np.dtype(space.dtype), shape).enter
+        enter: Fit = swift.Entry(copiers, long, None, fit, np.dtype(space.dtype)).enter
         return enter
 
     def short(action: Any) -> Any:
@@ -127,7 +126,7 @@ def _short_integer(space: spaces.Discrete[Any], long: Fit) -> Fit:
     members = [*map(np.dtype(space.dtype).type, range(int(space.n)))]
     integers = _integers
     if swift is not None:
-        enter: Fit = swift.Entry(integers, long, members, None, None, None).enter
+        enter: Fit = swift.Entry(integers, long, members, None, None).enter
         return enter
 
     def short(action: Any) -> Any:

@@ -50,24 +50,25 @@ static int is_zero_or_one(PyArrayObject *bools)
     return seen <= 1;
 }
 
-/* Whether an array can be given to `adopt` as it is. */
+/* Whether a value is an array that can be given to `adopt` as it is. */
 static int is_to_be_taken(Holder *lane, PyObject *value, int mine)
 {
-    PyArrayObject *array = (PyArrayObject *)value;
-    PyArray_Descr *dtype = PyArray_DESCR(array);
     const int shareable = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE;
-    int flags = PyArray_FLAGS(array), number = dtype->type_num;
-    if (!PyArray_CheckExact(value) || (flags & shareable) != shareable || !PyArray_ISNBO(dtype->byteorder)
-        || number >= 64) {
+    if (!PyArray_CheckExact(value)) {
+        return 0;
+    }
+    PyArrayObject *array = (PyArrayObject *)value;
+    int flags = PyArray_FLAGS(array), number = PyArray_TYPE(array);
+    if ((flags & shareable) != shareable || !PyArray_ISNBO(PyArray_DESCR(array)->byteorder)) {
         return 0;
     }
     if (!lane->shares
-        && (!mine || !(flags & NPY_ARRAY_OWNDATA) || (flags & NPY_ARRAY_WRITEBACKIFCOPY)
-            || PyArray_BASE(array) || *PyObject_GET_WEAKREFS_LISTPTR(value))) {
+        && (!mine || !(flags & NPY_ARRAY_OWNDATA) || PyArray_BASE(array)
+            || *PyObject_GET_WEAKREFS_LISTPTR(value))) {
         return 0;
     }
-    return (lane->takes >> number & 1)
-        || (number == NPY_BOOL && lane->looks_at_bools && is_zero_or_one(array));
+    int is_plain = number >= 0 && number < 64 && (lane->takes >> number & 1);
+    return is_plain || (number == NPY_BOOL && lane->looks_at_bools && is_zero_or_one(array));
 }
 
 /* ---- containers --------------------------------------------------------------------------------- */
@@ -267,14 +268,19 @@ static PyObject *lane_shared(Holder *lane, PyObject *values)
     return carry_all(lane, values, 0, 0);
 }
 
+/* A borrowed reference to the one value in a box. */
+static PyObject *only_in(PyObject *box)
+{
+    if (PyList_CheckExact(box) && PyList_GET_SIZE(box) == 1) {
+        return PyList_GET_ITEM(box, 0);
+    }
+    return PyErr_Format(PyExc_TypeError, "it takes a list of one");
+}
+
 static PyObject *lane_one(Holder *lane, PyObject *box)
 {
-    if (!PyList_CheckExact(box) || PyList_GET_SIZE(box) != 1) {
-        PyErr_SetString(PyExc_TypeError, "it takes a list of one");
-        return NULL;
-    }
-    PyObject *value = PyList_GET_ITEM(box, 0);
-    return carry(lane, value, MINE(value), 0);
+    PyObject *value = only_in(box);
+    return value ? carry(lane, value, MINE(value), 0) : NULL;
 }
 
 static PyMethodDef lane_methods[] = {
@@ -378,10 +384,10 @@ static PyObject *leave(Holder *self, PyObject *result)
 
 static PyObject *exit_leave(Holder *self, PyObject *box)
 {
-    if (!PyList_CheckExact(box) || PyList_GET_SIZE(box) != 1) {
-        return PyErr_Format(PyExc_TypeError, "it takes a list of one");
+    PyObject *result = only_in(box), *new;
+    if (result == NULL) {
+        return NULL;
     }
-    PyObject *result = PyList_GET_ITEM(box, 0), *new;
     if (PyTuple_CheckExact(result) && PyTuple_GET_SIZE(result) == ALL) {
         Py_INCREF(result); /* it stays, whatever is called */
         new = leave(self, result);
@@ -403,16 +409,11 @@ static PyTypeObject ExitType = TYPE("Exit",
 
 /* ---- Entry: the commonest actions, to members of the action space ------------------------------- */
 
-enum { TABLE, LONG, MEMBERS, FIT, DTYPE, SHAPE }; /* held by an Entry */
+enum { TABLE, LONG_WAY, MEMBERS, FIT, DTYPE }; /* held by an Entry */
 
 static PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *options)
 {
-    Holder *self = holding(type, args, SHAPE + 1, 0, NULL);
-    if (self && !PyList_CheckExact(self->held[MEMBERS]) && !PyTuple_CheckExact(self->held[SHAPE])) {
-        PyErr_SetString(PyExc_TypeError, "it takes a list of members, or a shape");
-        Py_CLEAR(self);
-    }
-    return (PyObject *)self;
+    return (PyObject *)holding(type, args, DTYPE + 1, 0, NULL);
 }
 
 /* The member of a Discrete space that a Python integer stands for; NULL for any other. */
@@ -424,15 +425,6 @@ static PyObject *member(Holder *self, PyObject *found)
     Py_ssize_t index = PyLong_AsSsize_t(found);
     return index >= 0 && index < PyList_GET_SIZE(self->held[MEMBERS])
         ? Py_NewRef(PyList_GET_ITEM(self->held[MEMBERS], index)) : NULL;
-}
-
-static int has_shape(PyArrayObject *array, PyObject *shape)
-{
-    int axes = PyArray_NDIM(array), same = PyTuple_GET_SIZE(shape) == axes;
-    for (int i = 0; same && i < axes; i++) {
-        same = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, i)) == PyArray_DIM(array, i);
-    }
-    return same;
 }
 
 static PyObject *entry_enter(Holder *self, PyObject *action)
@@ -447,11 +439,10 @@ static PyObject *entry_enter(Holder *self, PyObject *action)
     }
     else if (found && PyArray_CheckExact(found)) {
         PyArrayObject *array = (PyArrayObject *)found;
-        PyArray_Descr *dtype = PyArray_DESCR(array);
-        if ((PyObject *)dtype == self->held[DTYPE] && has_shape(array, self->held[SHAPE])) {
-            return found;
+        if ((PyObject *)PyArray_DESCR(array) == self->held[DTYPE]) {
+            return found; /* a member; or not of its shape, and then it goes as it is */
         }
-        if (PyTypeNum_ISNUMBER(dtype->type_num) || PyTypeNum_ISBOOL(dtype->type_num)) {
+        if (PyTypeNum_ISNUMBER(PyArray_TYPE(array))) {
             new = PyObject_CallOneArg(self->held[FIT], found);
             Py_DECREF(found);
             return new;
@@ -467,14 +458,14 @@ static PyObject *entry_enter(Holder *self, PyObject *action)
         }
         PyErr_Clear(); /* the long way will say it */
     }
-    return PyObject_CallOneArg(self->held[LONG], action);
+    return PyObject_CallOneArg(self->held[LONG_WAY], action);
 }
 
 static PyMethodDef entry_methods[] = {
     {"enter", (PyCFunction)entry_enter, METH_O, "An action, to a member of the action space."},
     {NULL}};
 
-static PyTypeObject EntryType = TYPE("Entry", "Entry(table, long, members, fit, dtype, shape)", entry_new,
+static PyTypeObject EntryType = TYPE("Entry", "Entry(table, long_way, members, fit, dtype)", entry_new,
     entry_methods);
 
 /* ---- small arrays ------------------------------------------------------------------------------- */
@@ -484,7 +475,7 @@ static PyArrayObject *plain_array(PyObject *value)
     PyArrayObject *array = (PyArrayObject *)value;
     int is_plain = PyArray_CheckExact(value) && PyArray_IS_C_CONTIGUOUS(array) && PyArray_ISALIGNED(array)
         && PyArray_ISNBO(PyArray_DESCR(array)->byteorder) && PyArray_DATA(array)
-        && (PyTypeNum_ISNUMBER(PyArray_TYPE(array)) || PyTypeNum_ISBOOL(PyArray_TYPE(array)));
+        && PyTypeNum_ISNUMBER(PyArray_TYPE(array));
     return is_plain ? array : NULL;
 }
 
@@ -525,13 +516,16 @@ static PyObject *halved(PyObject *module, PyObject *value)
         Py_RETURN_NONE;
     }
     PyObject *copy = PyArray_SimpleNew(PyArray_NDIM(array), PyArray_DIMS(array), half_of[number]);
-    npy_intp size = copy ? PyArray_SIZE(array) : 0;
+    if (copy == NULL) {
+        return NULL;
+    }
+    npy_intp size = PyArray_SIZE(array);
     switch (number) {
         NARROW(NPY_DOUBLE, npy_double, npy_float, isinf(new[i]) && !isinf(old[i]))
         NARROW(NPY_INT64, npy_int64, npy_int32, new[i] != old[i])
         NARROW(NPY_UINT64, npy_uint64, npy_uint32, new[i] != old[i])
     }
-    if (copy && lost) {
+    if (lost) {
         Py_SETREF(copy, Py_NewRef(Py_None));
     }
     return copy;
@@ -595,22 +589,16 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_swift", "The expres
 PyMODINIT_FUNC PyInit__swift(void)
 {
     import_array();
-    if (!(s_values = PyUnicode_InternFromString("values")) || !(s_build = PyUnicode_InternFromString("build"))
+    PyObject *self = PyModule_Create(&module);
+    if (self == NULL || !(s_values = PyUnicode_InternFromString("values"))
+        || !(s_build = PyUnicode_InternFromString("build"))
         || !(s_counted = PyUnicode_InternFromString("counted"))
         || !(s_enter = PyUnicode_InternFromString("__enter__"))
         || !(s_exit = PyUnicode_InternFromString("__exit__")) || !(nobody_else = PyLong_FromLong(0))
-        || !(many = PyLong_FromLongLong(1LL << 62)) || PyType_Ready(&LaneType) < 0
-        || PyType_Ready(&ExitType) < 0 || PyType_Ready(&EntryType) < 0
-        || PyType_Ready(&SnapshotType) < 0) {
-        return NULL;
-    }
-    PyObject *self = PyModule_Create(&module);
-    if (self == NULL || PyModule_AddObjectRef(self, "Lane", (PyObject *)&LaneType) < 0
-        || PyModule_AddObjectRef(self, "Exit", (PyObject *)&ExitType) < 0
-        || PyModule_AddObjectRef(self, "Entry", (PyObject *)&EntryType) < 0
-        || PyModule_AddObjectRef(self, "Snapshot", (PyObject *)&SnapshotType) < 0) {
-        Py_XDECREF(self);
-        return NULL;
+        || !(many = PyLong_FromLongLong(1LL << 62)) || PyModule_AddType(self, &LaneType) < 0
+        || PyModule_AddType(self, &ExitType) < 0 || PyModule_AddType(self, &EntryType) < 0
+        || PyModule_AddType(self, &SnapshotType) < 0) {
+        Py_CLEAR(self);
     }
     return self;
 }

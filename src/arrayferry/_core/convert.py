@@ -190,8 +190,7 @@ class Converter:
         adopt = self.framework.adopt(self.device)
         if self.copy is False:
             terms = Terms(self._handlers, self._job.numpy_array, shares=True)
-            # Who adopts only what is aligned, and copies all else, is asked with more care.
-            sure = adopt is not None and not self.framework.alignment
+            sure = adopt is not None and self.framework.aliases
             return terms._replace(adopt=adopt, takes=self._job.plain) if sure else terms
         job = Job(self.framework, self.device, self.copy, self.dtypes, adopt)
         terms = Terms(TypeTable(partial(self._handler_for, job)), job.numpy_array, adopt)

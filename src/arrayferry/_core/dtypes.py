@@ -140,9 +140,10 @@ def narrowed(array: Array, dtype: np.dtype[Any]) -> Array | None:
     True
     """
     old = array.dtype
-    if swift is not None and dtype.kind == old.kind and dtype.itemsize * 2 == old.itemsize == 8:
+    if swift is not None:
         found: Array | None = swift.halved(array)
-        return found
+        if found is not None and found.dtype == dtype:
+            return found
     if dtype.char == "f" and old.char == "d":
         return _rounded(array, dtype) if np.vdot(array, array) <= _SQUARES else None
     if dtype.kind == old.kind and dtype.kind in "iu":

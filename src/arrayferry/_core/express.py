@@ -66,10 +66,6 @@ class Ways(NamedTuple):
     lane: Any = None
 
 
-# Of the function for all that is not special, the ways.
-Lane = Callable[[Other], Ways]
-
-
 class Detour(Exception):
     """The walk shall do it."""
 
@@ -122,7 +118,7 @@ def one_by_one(other: Other) -> Ways:
     )
 
 
-def adopting(adopt: Callable[[Array], Any], takes: frozenset[np.dtype[Any]]) -> Lane:
+def adopting(adopt: Callable[[Array], Any], takes: frozenset[np.dtype[Any]]) -> Callable[[Other], Ways]:
     """Arrays that are ours to take are adopted on the spot. The proof is that of `ownership`, in short.
 
     Args:

@@ -81,6 +81,7 @@ class Framework:
         plain_dtypes: `(device)` to the names of the dtypes whose arrays, at all times and whatever their
             bytes, `adopt` takes as they are.
         adopt: `(device)` to the framework's fastest `from_numpy`, for private memory of a plain dtype.
+        aliases: whether what `adopt` gives is always on the very memory that it was given.
         outside: `()` to a function that tells whether a mode is on in which arrays should not be made, and
             one that makes the context without it.
         immutable: whether its arrays cannot be written to.
@@ -111,6 +112,7 @@ class Framework:
         bool,
         nullcontext,
     )
+    aliases: bool = False
     immutable: bool = False
     alignment: int = 0
     wider: str = ""

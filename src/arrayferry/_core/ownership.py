@@ -32,7 +32,6 @@ __all__ = [
     "COUNTS_PROVE",
     "LARGE",
     "OURS_TO_TAKE",
-    "SHAREABLE",
     "is_fresh",
     "obstacle_to_sharing",
     "private_copy",
@@ -53,7 +52,7 @@ LARGE = 1 << 18
 OURS_TO_TAKE = 0x0001 | 0x0004 | 0x0100 | 0x0400
 
 # The same, whoever owns the data.
-SHAREABLE = OURS_TO_TAKE & ~0x0004
+_SHAREABLE = OURS_TO_TAKE & ~0x0004
 
 # WRITEBACKIFCOPY: the one array that owns its data and has a base (else, as NumPy documents it, the
 # base of an array that owns its data is None).
@@ -93,7 +92,7 @@ def obstacle_to_sharing(array: Array) -> str:
     """Why a framework of writable, strided arrays cannot see this memory as it is; empty if it can."""
     # The strides of an axis with fewer than two elements may be anything, even where it is contiguous.
     odd = 1 in array.shape or 0 in array.shape
-    if array.flags.num & SHAREABLE == SHAREABLE and array.dtype.isnative and not odd:
+    if array.flags.num & _SHAREABLE == _SHAREABLE and array.dtype.isnative and not odd:
         return ""
     if not array.flags.writeable:
         return "it is read-only, and arrays there are writable"

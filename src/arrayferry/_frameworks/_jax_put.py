@@ -25,6 +25,7 @@ __all__ = ["array_type", "forget", "put_on"]
 _COPIED_AT_ONCE = 96 << 10
 
 # By the device that was asked for and the default of that moment: the sharding, and the device in a list.
+# Who calls jax.extend.backend.clear_backends(), as some tests do, goes on with the devices from before.
 _places: dict[Any, tuple[jax.sharding.Sharding, list[jax.Device]]] = {}
 
 

@@ -41,6 +41,7 @@ FRAMEWORK = Framework(
     to_numpy=to_numpy,
     from_numpy=from_numpy,
     adopt=adopt,
+    aliases=True,
     plain_dtypes=lambda device: STANDARD,
     dtypes=lambda device: DTYPES,
 )

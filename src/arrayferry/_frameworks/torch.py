@@ -274,6 +274,7 @@ FRAMEWORK = Framework(
     item=lambda cls: cls.tolist if cls is sys.modules["torch"].Tensor else None,
     from_numpy=from_numpy,
     adopt=adopt,
+    aliases=True,
     outside=outside,
     plain_dtypes=lambda device: STANDARD & dtypes(device),
     within=within,

@@ -59,7 +59,7 @@ class Boundary:
     """
 
     enter: Callable[[Any], Any]
-    leave_step: Callable[[list[Any]], Any]
+    leave_step: Callable[[list[Any]], tuple[Any, Any, Any, Any, Any]]
     leave: Callable[[list[Any]], list[Any]]
     leave_one: Callable[[list[Any]], Any]
     leave_info: Callable[[list[Any]], Any]
@@ -129,7 +129,7 @@ class Boundary:
         slowly = self._leave_step
         self.leave_step = slowly if self._learns else out.exit(self._arrays, self._number, self._flag, slowly)
 
-    def _leave_step(self, results: list[Any]) -> tuple[Any, ...]:
+    def _leave_step(self, results: list[Any]) -> Any:
         result = results.pop()
         if type(result) is not tuple or len(result) != len(STEP):
             result = returned(result, "step", STEP)
@@ -160,7 +160,8 @@ class Boundary:
             return number
 
     @staticmethod
-    def _flag(value: Any, name: str = "terminated") -> bool:
+    def _flag(value: Any, name: str = "") -> bool:
+        # Without a name where all is done once more if this raises.
         try:
             return bool(value.item() if hasattr(value, "item") else value)
         except (TypeError, ValueError, RuntimeError) as error:

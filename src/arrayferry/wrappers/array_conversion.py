@@ -90,9 +90,6 @@ class ArrayConversion(Crossing[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], Reco
     def step(self, action: Any) -> tuple[ArrayT, float, bool, bool, dict[str, Any]]:
         """Take a step with an action of any framework."""
         boundary = self._boundary
-        result: tuple[ArrayT, float, bool, bool, dict[str, Any]]
         if self._scalars_too:
-            result = boundary.leave_step([with_arrays(self.env.step(boundary.enter(action)))])
-        else:
-            result = boundary.leave_step([self.env.step(boundary.enter(action))])
-        return result
+            return boundary.leave_step([with_arrays(self.env.step(boundary.enter(action)))])
+        return boundary.leave_step([self.env.step(boundary.enter(action))])

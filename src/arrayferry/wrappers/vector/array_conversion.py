@@ -83,12 +83,9 @@ class ArrayConversion(Crossing[ArrayT], VectorWrapper[ArrayT, Any, Any, Any, Arr
     def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Take a step in all environments, with actions of any framework."""
         boundary = self._boundary
-        result: tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]
         if self._dense_final:
-            result = boundary.leave_step([self._with_dense_final(self.env.step(boundary.enter(actions)))])
-        else:
-            result = boundary.leave_step([self.env.step(boundary.enter(actions))])
-        return result
+            return boundary.leave_step([self._with_dense_final(self.env.step(boundary.enter(actions)))])
+        return boundary.leave_step([self.env.step(boundary.enter(actions))])
 
     def _with_dense_final(self, result: Any) -> Any:
         *others, info = returned(result, "step", STEP)
