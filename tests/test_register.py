@@ -20,7 +20,8 @@ from arrayferry import (
     register_framework,
     register_leaf,
 )
-from arrayferry._core.framework import registered
+from arrayferry._core.convert import _registered_leaves as leaves
+from arrayferry._core.framework import forget_decisions, registered
 from arrayferry.testing import bits
 
 # --- a framework
@@ -263,3 +264,14 @@ def test_a_leaf_that_asks_the_converter_is_not_asked_over_and_over():
             with pytest.raises(arrayferry.NarrowingError, match="does not fit"):
                 convert(value, "numpy")
             assert len(asked) <= 30 * 31
+
+
+@pytest.mark.parametrize("copy", [None, True, False])
+@pytest.mark.parametrize("cls", [np.ndarray, dict])
+def test_what_is_registered_before_a_converter_is_made(cls, copy):
+    register_leaf(cls, lambda value, converter: converter(len(value)))
+    try:
+        assert Converter("numpy", copy=copy)([cls((2,)) if cls is np.ndarray else {"a": 1, "b": 2}]) == [2]
+    finally:
+        leaves.pop(cls)
+        forget_decisions()
