@@ -103,10 +103,8 @@ def _in_python(terms: Terms, tells: bool) -> Ways:
         return found.build(value, carry(found.values(value)))
 
     # The lane for arrays knows its own ways with these two, and with private arrays only.
-    special = handlers[np.ndarray] is not terms.arrays or handlers[dict] is not handle_dict
-    lane = (
-        one_by_one if terms.shares or terms.adopt is None or special else adopting(terms.adopt, terms.takes)
-    )
+    special = handlers[np.ndarray] is not terms.arrays or handlers[dict] is not handle_dict or terms.shares
+    lane = one_by_one if special or terms.adopt is None else adopting(terms.adopt, terms.takes)
     ways = alone, shared, *_ = lane(other)
     return ways
 
