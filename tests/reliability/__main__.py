@@ -7,6 +7,7 @@ import datetime
 import json
 import os
 import platform
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -189,6 +190,9 @@ def main() -> None:
     options.fuzz = min(options.fuzz, 10) if options.quick else options.fuzz
     if options.fuzz and not options.only and not find_spec("atheris"):
         parser.error("there is no atheris to fuzz with: pip install atheris, or --fuzz 0")
+    for python in options.python:  # now, and not after half an hour
+        if not shutil.which(python):
+            parser.error(f"{python} is no interpreter: give its path")
     start, console = time.time(), Console()
     rows = make_all(options, console)
     show(rows, console)
