@@ -28,8 +28,6 @@ A message says where, what, and what to do:
 
 from __future__ import annotations
 
-import sys
-import warnings
 from typing import TypeVar
 
 __all__ = [
@@ -132,14 +130,3 @@ class NotInstalledError(FerryError, ImportError):
 
 class KeptWarning(UserWarning):
     """A leaf of an observation or action has no counterpart in the target, and stays as it is."""
-
-
-_PACKAGES = ("arrayferry", "gymnasium")
-
-
-def warn_agent(message: str, category: type[Warning]) -> None:
-    """Warn at the line that called neither us nor Gymnasium, however deep in both we are."""
-    frame, levels = sys._getframe(1), 2
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _PACKAGES:
-        frame, levels = frame.f_back, levels + 1
-    warnings.warn(message, category, stacklevel=levels)

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Literal
 
-from arrayferry.errors import warn_agent
+from arrayferry._core.warn import warn_agent
 from arrayferry.sanitizer.findings import Finding, SanitizerWarning, Severity
 
 __all__ = ["Notes"]

@@ -15,7 +15,8 @@ from arrayferry._core.convert import Converter, known_again
 from arrayferry._core.dtypes import is_known
 from arrayferry._core.framework import Framework, TypeTable, describe, dtype_name, owner_of
 from arrayferry._core.tree import walk
-from arrayferry.errors import FerryError, KeptWarning, OptionError, UnsupportedError, warn_agent
+from arrayferry._core.warn import warn_agent
+from arrayferry.errors import FerryError, KeptWarning, OptionError, UnsupportedError
 from arrayferry.spaces import fitter, numpy_converter, seen_from, shortcut
 
 if TYPE_CHECKING:
