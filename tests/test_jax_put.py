@@ -5,6 +5,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
+import arrayferry
 from arrayferry import Converter
 from arrayferry._core.dtypes import STANDARD
 
@@ -74,6 +75,16 @@ def test_where_jax_has_them_no_more(monkeypatch):
     for _ in range(3):
         assert put(np.arange(3, dtype=np.float32)).tolist() == [0, 1, 2]
     assert not _jax_put._places
+
+
+def test_a_refusal_is_told_without_what_came_before_it(monkeypatch):
+    def refuse():
+        raise arrayferry.DeviceError("forked", "start it otherwise")
+
+    monkeypatch.setattr(_jax_put, "_places", {})
+    with pytest.raises(arrayferry.DeviceError) as caught:
+        _jax_put.put_on.__wrapped__(None, refuse)(np.zeros(3, np.float32))
+    assert caught.value.__context__ is None
 
 
 def test_the_default_device_of_the_moment(run_python):

@@ -49,12 +49,13 @@ def put_on(device: Any, check: Callable[[], None]) -> Callable[[Array], jax.Arra
     config: Any = jax.config
 
     def put(array: Array) -> jax.Array:
+        made: jax.Array | None = None
         try:
-            sharding, devices = places[device, config.jax_default_device]
-            made: jax.Array = quick_put(
-                shaped(array.shape, array.dtype), sharding, [array], devices, committed
-            )
+            where, devices = places[device, config.jax_default_device]
+            made = quick_put(shaped(array.shape, array.dtype), where, [array], devices, committed)
         except Exception:  # a new place; or a transfer_guard, which lets pass what is asked for by name
+            pass  # and ask after this, so that it is not the context of an error that is no part of it
+        if made is None:
             made = ask(array)
         return made if array.nbytes <= _COPIED_AT_ONCE else made.block_until_ready()
 
