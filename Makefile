@@ -17,8 +17,8 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready-$(EXTRAS)
 CODE   := src tests tools benchmarks docs/conf.py setup.py
 PYTEST := python -m pytest -q
-BUILT  := pyproject.toml setup.py src/arrayferry/_core/_swift.c constraints.txt
-PURE   := tests/wrappers $(patsubst %,tests/test_%.py,attacks containers copies leaves narrowing ownership refusals register shortcuts spaces speed swift)
+BUILT  := pyproject.toml setup.py src/arrayferry/_core/_speedups.c constraints.txt
+PURE   := tests/wrappers $(patsubst %,tests/test_%.py,attacks containers copies leaves narrowing ownership refusals register shortcuts spaces speed speedups)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

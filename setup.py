@@ -6,8 +6,8 @@ import setuptools
 setuptools.setup(
     ext_modules=[
         setuptools.Extension(
-            "arrayferry._core._swift",
-            ["src/arrayferry/_core/_swift.c"],
+            "arrayferry._core._speedups",
+            ["src/arrayferry/_core/_speedups.c"],
             include_dirs=[numpy.get_include()],
             optional=True,
         )

@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--to", default="torch")
     parser.add_argument("--laps", type=int, default=60)
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore", arrayferry.SanitizerWarning)
+    warnings.simplefilter("ignore", arrayferry.sanitizer.SanitizerWarning)
     table = Table("observation", "memory", "copy", "plain us", "watched us", "more us", title="a step")
     for (name, (make, action)), memory, (mode, options) in track(
         [*product(WORKS.items(), ("new", "reused"), MODES.items())], transient=True

@@ -76,8 +76,8 @@ def crossing(make: Callable[[], Any]) -> dict[str, float]:
     best = timed(
         {
             "make": make,
-            "torch": lambda: to_torch.unbox([make()]),
-            "JAX": lambda: to_jax.unbox([make()]),
+            "torch": lambda: to_torch.take(make()),
+            "JAX": lambda: to_jax.take(make()),
         }
     )
     return {name: best[name] - best["make"] for name in ("torch", "JAX")}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import arrayferry
-from arrayferry._core import containers, convert, framework
+from arrayferry._core import containers, convert, registry, type_cache
 from arrayferry.testing import SEPARATE
 
 try:
@@ -62,14 +62,14 @@ def pair(request):
 @pytest.fixture(autouse=True)
 def _clean_registries():
     """What a test registers is gone after it."""
-    registries = [framework._registry, containers._registered, convert._registered_leaves]
-    before = [dict(registry) for registry in registries]
+    registries = [registry._registry, containers._registered, convert._registered_leaves]
+    before = [dict(table) for table in registries]
     yield
     if any(list(a.items()) != list(b.items()) for a, b in zip(registries, before, strict=True)):
-        for registry, contents in zip(registries, before, strict=True):
-            registry.clear()
-            registry.update(contents)
-        framework.forget_decisions()
+        for table, contents in zip(registries, before, strict=True):
+            table.clear()
+            table.update(contents)
+        type_cache.forget_decisions()
 
 
 @pytest.fixture(scope="session")

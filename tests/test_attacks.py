@@ -14,7 +14,8 @@ from gymnasium import spaces
 
 import arrayferry
 from arrayferry import Converter, convert
-from arrayferry.spaces import fitter
+from arrayferry._core.walk import Slot
+from arrayferry.spaces import member_caster
 
 
 class AttrDict(dict):
@@ -121,19 +122,19 @@ def test_view_into_a_storage_that_was_shrunk(run_python):
 
 def test_bfloat16_actions_are_members():
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
-    fit = fitter(spaces.Box(-1, 1, (2,)), Converter("numpy"))
+    fit = member_caster(spaces.Box(-1, 1, (2,)), Converter("numpy"))
     assert fit(np.array([0.5, 1], bfloat16)).dtype == np.float32
 
 
 def test_actions_that_are_no_members_lose_nothing():
     box = spaces.Box(-1, 1, (2,))
-    one_of = fitter(spaces.OneOf([box, box]), Converter("numpy"))
+    one_of = member_caster(spaces.OneOf([box, box]), Converter("numpy"))
     action = (np.array(1.7), np.zeros(2, np.float32))
     assert one_of(action) is action
-    stacked = fitter(spaces.Sequence(spaces.Dict(a=box), stack=True), Converter("numpy"))
+    stacked = member_caster(spaces.Sequence(spaces.Dict(a=box), stack=True), Converter("numpy"))
     for action in {"a": np.zeros((3, 2)), "b": 1}, {}, np.zeros(3):
         assert stacked(action) is action
-    stacked = fitter(spaces.Sequence(spaces.Tuple([box, box]), stack=True), Converter("numpy"))
+    stacked = member_caster(spaces.Sequence(spaces.Tuple([box, box]), stack=True), Converter("numpy"))
     action = (np.zeros((3, 2)),) * 3
     assert stacked(action) is action
 
@@ -173,7 +174,7 @@ class Lettered(gym.Env):
 def test_strings_do_not_say_whose_environment_it_is():
     jax = pytest.importorskip("jax")
     env = arrayferry.wrap(Lettered(), "numpy")
-    with pytest.warns(arrayferry.KeptWarning, match="obs"):
+    with pytest.warns(arrayferry.errors.KeptWarning, match="obs"):
         env.reset()
     env.step(np.zeros(2, np.float32))
     assert isinstance(env.unwrapped.got, jax.Array)
@@ -181,9 +182,8 @@ def test_strings_do_not_say_whose_environment_it_is():
 
 def test_leaves_that_stay_are_not_looked_for_in_infos():
     asked = []
-    Converter("numpy").unbox(
-        [np.array([np.str_("a")] * 100, object)], ("info",), lambda name, path, leaf: asked.append(name)
-    )
+    slot = Slot("info", on_keep=lambda name, path, leaf: asked.append(name))
+    Converter("numpy")._walker([slot]).convert([np.array([np.str_("a")] * 100, object)])
     assert asked == ["info"] * 100  # the path was not asked for
 
 

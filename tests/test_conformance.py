@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from arrayferry import convert, frameworks, register_framework, testing
-from arrayferry._core.framework import registered
+from arrayferry._core.framework import Devices, FastPaths
+from arrayferry._core.registry import registered
 from arrayferry.errors import SharingError
 from arrayferry.testing import (
     CHECKS,
@@ -49,7 +50,7 @@ BOXED = replace(
     arrays=(f"{__name__}:Boxed",),
     to_numpy=lambda boxed, share: boxed.array,
     from_numpy=share,
-    adopt=lambda device: None,
+    _fast=FastPaths(),
     distributions=("numpy",),
 )
 
@@ -106,12 +107,15 @@ def reuses_memory(array, device, share):
         ({"from_numpy": reuses_memory}, "check_ownership"),
         ({"from_numpy": wrong_values}, "check_pairs"),
         ({"from_numpy": loses_dimension}, "check_leaves"),
-        ({"within": lambda array, device, dtype, share: array}, "check_ownership"),
+        ({"copy_within": lambda array, device, dtype, share: array}, "check_ownership"),
         ({"dtypes": lambda device: frozenset({"float32"})}, "check_scalars"),
-        ({"scalars": lambda device: {int: "int8", float: "float16", complex: "int8"}}, "check_scalars"),
-        ({"device": lambda spec: None}, "check_devices"),
-        ({"devices": lambda: ("cpu", "gpu")}, "check_devices"),
-        ({"device_name": lambda device: "gpu", "device": lambda spec: spec}, "check_pickling"),
+        (
+            {"default_dtypes": lambda device: {int: "int8", float: "float16", complex: "int8"}},
+            "check_scalars",
+        ),
+        ({"devices": Devices(find=lambda spec: None)}, "check_devices"),
+        ({"devices": Devices(available=lambda: ("cpu", "gpu"))}, "check_devices"),
+        ({"devices": Devices(name=lambda device: "gpu", find=lambda spec: spec)}, "check_pickling"),
         ({"arrays": ()}, "check_containers"),
     ],
 )

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from arrayferry import CircularError, UnsupportedError, convert
+from arrayferry import convert
+from arrayferry.errors import CircularError, UnsupportedError
 from arrayferry.testing import CONTAINERS, zip_leaves
 
 LEAF = np.arange(3, dtype="float32")

@@ -8,7 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from arrayferry import Converter, FerryError, SharingError, convert, frameworks
+from arrayferry import Converter, FerryError, convert, frameworks
+from arrayferry.errors import SharingError
 from arrayferry.testing import LAYOUTS, at_offset, bits, edges, overwrite
 
 
@@ -45,7 +46,7 @@ def test_copy_is_new_memory_even_where_nobody_could_tell(target):
     address = array.ctypes.data
     box = [array]
     del array
-    [result] = Converter(target, copy=True).unbox(box)
+    result = Converter(target, copy=True)._convert_box(box)
     assert convert(result, "numpy", copy=False).ctypes.data != address
 
 

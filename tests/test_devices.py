@@ -7,7 +7,8 @@ import pickle
 import numpy as np
 import pytest
 
-from arrayferry import Converter, DeviceError, convert, frameworks
+from arrayferry import Converter, convert, frameworks
+from arrayferry.errors import DeviceError
 from arrayferry.testing import bits, edges
 
 
@@ -48,7 +49,7 @@ def test_torch_devices():
             assert convert(source, "torch", device).device == torch.device("cpu")
     for source in edges("float32"), convert(edges("float32"), "torch"), 1.5, np.float16(2):
         assert convert({"x": source}, "torch", "meta")["x"].device.type == "meta"
-    [result] = Converter("torch", "meta").unbox([np.zeros(3)])
+    result = Converter("torch", "meta").take(np.zeros(3))
     assert result.device.type == "meta"
 
 
@@ -106,7 +107,7 @@ assert bits(convert(there, "torch")) == bits(edges("float32"))
 assert pickle.loads(pickle.dumps(Converter("jax", second))).device is second
 try:
     convert(there, "jax", first, copy=False)
-except arrayferry.SharingError as error:
+except arrayferry.errors.SharingError as error:
     assert "copy=None" in error.hint
 else:
     raise AssertionError("shared across devices")
@@ -115,13 +116,13 @@ source = source[-source.ctypes.data % 64:][:4096].view("float32")
 for device in None, "cpu:0", "cpu:1":
     try:
         result = convert(source, "jax", device, copy=False)
-    except arrayferry.SharingError:
+    except arrayferry.errors.SharingError:
         continue
     source[:] = 7
     assert (np.asarray(result) == 7).all(), device
 try:
     Converter("jax", "cpu:2")
-except arrayferry.DeviceError as error:
+except arrayferry.errors.DeviceError as error:
     assert "cpu:0, cpu:1" in str(error), error
 else:
     raise AssertionError("there is no third device")
@@ -144,7 +145,7 @@ for spec, whole in (PartitionSpec("batch"), False), (PartitionSpec(), True):
     assert moved.sharding == sharding and bits(moved) == wanted
     try:
         convert(sharded, "numpy", copy=False)
-    except arrayferry.SharingError as error:
+    except arrayferry.errors.SharingError as error:
         assert "copy=None" in error.hint
     else:
         raise AssertionError("two devices have no one memory")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import arrayferry
-from arrayferry._core.framework import registered
+from arrayferry._core.registry import registered
 
 ROOT = Path(__file__).resolve().parent.parent
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

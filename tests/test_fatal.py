@@ -15,7 +15,8 @@ import sys, tempfile, warnings
 from multiprocessing import shared_memory
 import numpy as np, torch, jax, jax.numpy as jnp
 import arrayferry
-from arrayferry import convert, Converter, UnsupportedError
+from arrayferry import convert, Converter
+from arrayferry.errors import UnsupportedError
 from arrayferry.testing import at_offset, bits, edges, overwrite
 
 def refused(value, target, copy=None):
@@ -145,7 +146,7 @@ while inner:
 inner.append(loop)
 try:
     convert(loop, "torch")
-except arrayferry.CircularError as error:
+except arrayferry.errors.CircularError as error:
     assert str(error)
 else:
     raise AssertionError("a cycle was converted")

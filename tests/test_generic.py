@@ -8,7 +8,8 @@ import types
 import numpy as np
 import pytest
 
-from arrayferry import Converter, DeviceError, SharingError, UnsupportedError, convert
+from arrayferry import Converter, convert
+from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 from arrayferry.testing import LAYOUTS, bits, edges, overwrite, zip_leaves
 
 

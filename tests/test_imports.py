@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arrayferry._core.framework import registered
+from arrayferry._core.registry import registered
 from arrayferry.testing import CHECKS
 
 FRAMEWORKS = sorted(

@@ -34,7 +34,7 @@ def values(number=1.0):
 def converter():
     """One that has asked `device_put` already."""
     converter = Converter("jax")
-    converter.unbox([values()])
+    converter.take(values())
     return converter
 
 
@@ -51,7 +51,7 @@ def test_they_make_what_device_put_makes(converter, name):
         pytest.skip(f"this ml_dtypes has no {name}")
     for shape in ((), (4,), (0, 2), (3, 5), (400, 300)):
         array = (np.arange(np.prod(shape, dtype=int)) % 2).reshape(shape).astype(dtype)
-        plain, [found] = jax.device_put(array.copy()), converter.unbox([array.copy()])
+        plain, found = jax.device_put(array.copy()), converter.take(array.copy())
         for attribute in "shape dtype aval weak_type sharding committed".split():
             assert getattr(found, attribute) == getattr(plain, attribute), attribute
         assert np.asarray(found).tobytes() == array.tobytes()
@@ -64,7 +64,7 @@ def test_memory_of_another_kind():
         there = jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind=kind)
         converter, plain = Converter("jax", there), jax.device_put(np.ones(4, np.float32), there)
         for _ in range(3):
-            [found] = converter.unbox([np.ones(4, np.float32)])
+            found = converter.take(np.ones(4, np.float32))
             assert (found.aval, found.sharding) == (plain.aval, plain.sharding), kind
 
 
@@ -79,10 +79,10 @@ def test_where_jax_has_them_no_more(monkeypatch):
 
 def test_a_refusal_is_told_without_what_came_before_it(monkeypatch):
     def refuse():
-        raise arrayferry.DeviceError("forked", "start it otherwise")
+        raise arrayferry.errors.DeviceError("forked", "start it otherwise")
 
     monkeypatch.setattr(_jax_put, "_places", {})
-    with pytest.raises(arrayferry.DeviceError) as caught:
+    with pytest.raises(arrayferry.errors.DeviceError) as caught:
         _jax_put.put_on.__wrapped__(None, refuse)(np.zeros(3, np.float32))
     assert caught.value.__context__ is None
 
@@ -95,11 +95,11 @@ devices = jax.devices()
 for _ in range(2):
     for index in (0, 1, 3):
         with jax.default_device(devices[index]):
-            made = converter.unbox([np.ones(3, np.float32)])[0]
+            made = converter.take(np.ones(3, np.float32))
             assert made.devices() == {devices[index]} and not made.committed, made.sharding
-            made = there.unbox([np.ones(3, np.float32)])[0]
+            made = there.take(np.ones(3, np.float32))
             assert made.devices() == {devices[2]} and made.committed, made.sharding
-    assert converter.unbox([np.ones(3, np.float32)])[0].devices() == {devices[0]}
+    assert converter.take(np.ones(3, np.float32)).devices() == {devices[0]}
 print("fine")
 """
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
@@ -113,7 +113,7 @@ def test_the_source_may_be_written_at_once_while_the_device_is_busy(converter):
         working = work(large)
         for array in source.values():
             array[...] = step
-        [found] = converter.unbox([source])
+        found = converter.take(source)
         for array in source.values():
             array[...] = -7
         assert all(array.is_ready() for array in found.values())
@@ -135,7 +135,7 @@ def test_the_source_may_be_written_at_once_while_the_device_is_busy(converter):
 )
 def test_settings_that_a_transfer_does_not_mind(converter, setting):
     with setting():
-        [found] = converter.unbox([values() | {"a": np.full(4, np.nan, np.float32)}])
+        found = converter.take(values() | {"a": np.full(4, np.nan, np.float32)})
     assert np.isnan(np.asarray(found["a"])).all()
     for array in found.values():
         assert isinstance(array, jax.Array)
@@ -144,7 +144,7 @@ def test_settings_that_a_transfer_does_not_mind(converter, setting):
 
 
 def test_inside_of_a_trace(converter):
-    found = jax.jit(lambda x: converter.unbox([values(2)])[0]["a"] + x)(1.0)
+    found = jax.jit(lambda x: converter.take(values(2))["a"] + x)(1.0)
     assert found.tolist() == [3, 3, 3, 3]
     large = np.ones(60_000, np.float32)
     for value in (large, large.copy(), [large, large]):
@@ -154,8 +154,8 @@ def test_inside_of_a_trace(converter):
 
 def test_x64_may_be_switched_on_and_off(converter):
     with (jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64)(True):
-        assert converter.unbox([values()])[0]["c"].dtype == "float64"
-    assert converter.unbox([values()])[0]["c"].dtype == "float32"
+        assert converter.take(values())["c"].dtype == "float64"
+    assert converter.take(values())["c"].dtype == "float32"
 
 
 def test_every_array_gets_its_own_bits(converter):
@@ -168,7 +168,7 @@ def test_every_array_gets_its_own_bits(converter):
         }
         made |= {"c": random.normal(size=2), "g": random.random(2) < 0.5}
         made = {key: made[key] for key in values()}
-        [found] = converter.unbox([made])
+        found = converter.take(made)
         for key, array in made.items():
             got = np.asarray(found[key])
             assert got.shape == array.shape
@@ -180,6 +180,6 @@ def test_every_array_gets_its_own_bits(converter):
 def test_where_the_device_is_given_arrays_are_committed_to_it():
     converter = Converter("jax", jax.devices()[0])
     for _ in range(300):
-        [found] = converter.unbox([np.ones(4, np.float32)])
+        found = converter.take(np.ones(4, np.float32))
     assert found.committed
     assert found.devices() == {jax.devices()[0]}

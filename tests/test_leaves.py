@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 from arrayferry import Converter, convert
-from arrayferry._core.dtypes import STANDARD, cast_for
-from arrayferry._core.framework import dtype_name, find_framework, owner_of
+from arrayferry._core.dtypes import STANDARD, cast_for, dtype_name
+from arrayferry._core.registry import find_framework, framework_of
+from arrayferry._core.walk import Slot
 from arrayferry.testing import bits
 
 VALUES = [[0, 1, 2], [3, 4, 5]]
 
 
 def is_of(array, name):
-    return owner_of(type(array)) is find_framework(name)
+    return framework_of(type(array)) is find_framework(name)
 
 
 # --- arrays of a known framework
@@ -69,7 +70,7 @@ def test_second_names_of_a_dtype(name, names, first):
     wanted = cast_for(np.dtype(names[0]), find_framework(name).dtypes(None)).dtype
     for dtype in names if first == 0 else names[::-1]:
         source = np.array([1, 2], dtype)
-        for result in converter(source), converter.unbox([np.array([1, 2], dtype)])[0]:
+        for result in converter(source), converter.take(np.array([1, 2], dtype)):
             assert dtype_name(result.dtype) == wanted.name
             assert bits(result) == bits(source.astype(wanted))
         assert bits(converter(source[0])) == bits(source[0].astype(wanted))
@@ -108,7 +109,7 @@ def test_number_that_fits_nowhere_is_an_overflow_error(name, number):
 
 
 def test_number_that_fits_is_exact(name):
-    bound = 2 ** (8 * np.dtype(find_framework(name).scalars(None)[int]).itemsize - 1)
+    bound = 2 ** (8 * np.dtype(find_framework(name).default_dtypes(None)[int]).itemsize - 1)
     for number in -bound, bound - 1:
         assert int(convert(number, name)) == number
     for number in -bound - 1, bound:
@@ -117,7 +118,7 @@ def test_number_that_fits_is_exact(name):
 
 
 def test_float_that_would_become_infinite_is_an_overflow_error(name):
-    if find_framework(name).scalars(None)[float] == "float64":
+    if find_framework(name).default_dtypes(None)[float] == "float64":
         assert float(convert(1e300, name)) == 1e300
     else:
         with pytest.raises(OverflowError, match=r"1e\+300 does not fit"):
@@ -228,12 +229,16 @@ if np.dtype(np.longdouble).itemsize > 8:
     WITHOUT_COUNTERPART["clongdouble"] = np.zeros(2, np.clongdouble)
 
 
+def walker(name, on_keep):
+    return Converter(name)._walker([Slot("obs", on_keep=on_keep)])
+
+
 @pytest.mark.parametrize("kind", WITHOUT_COUNTERPART)
 def test_array_without_counterpart_stays_the_same_object(name, kind):
     leaf = WITHOUT_COUNTERPART[kind]
     kept = []
     box = [{"info": [1.0, leaf]}]
-    [result] = Converter(name).unbox(box, ["obs"], lambda name, path, leaf: kept.append((path(), leaf)))
+    result = walker(name, lambda name, path, leaf: kept.append((path(), leaf))).convert(box)
     assert result["info"][1] is leaf
     assert [path for path, _ in kept] == ['obs["info"][1]']
     assert kept[0][1] is leaf
@@ -241,7 +246,7 @@ def test_array_without_counterpart_stays_the_same_object(name, kind):
 
 def test_only_leaves_without_counterpart_are_told(name):
     kept = []
-    Converter(name).unbox([UNCHANGED], on_keep=lambda name, path, leaf: kept.append(path()))
+    walker(name, lambda name, path, leaf: kept.append(path())).convert([UNCHANGED])
     assert kept == []
 
 

@@ -7,9 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from arrayferry import Converter, FerryError, NarrowingError, convert, frameworks
-from arrayferry._core.dtypes import ML_DTYPES
-from arrayferry._core.framework import dtype_name, find_framework
+from arrayferry import Converter, FerryError, convert, frameworks
+from arrayferry._core.dtypes import ML_DTYPES, dtype_name
+from arrayferry._core.registry import find_framework
+from arrayferry.errors import NarrowingError
 from arrayferry.testing import bits, edges
 
 jax = pytest.importorskip("jax")
@@ -190,7 +191,7 @@ def test_only_the_named_dtype_is_cast(name):
 
 
 def test_numbers_are_cast_too(name):
-    own = find_framework(name).scalars(None)[float]
+    own = find_framework(name).default_dtypes(None)[float]
     other = "float32" if own == "float64" else "float16"
     assert dtype_name(convert(0.5, name, dtypes={own: other}).dtype) == other
     assert dtype_name(convert(np.float32(1), name, dtypes={"float32": "int32"}).dtype) == "int32"

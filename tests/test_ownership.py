@@ -79,7 +79,7 @@ FRESH = {
 @targets
 def test_fresh_array_is_taken_over(target, case):
     make = Maker()
-    [result] = Converter(target).unbox([FRESH[case](make)])
+    result = Converter(target).take(FRESH[case](make))
     assert is_taken(result, make)
 
 
@@ -212,7 +212,7 @@ def test_array_that_somebody_sees_is_copied(target, case, wrap):
     keep = SEEN_BY[case](array)
     box = [wrap(array)]
     del array
-    [result] = Converter(target).unbox(box)
+    result = Converter(target)._convert_box(box)
     assert not is_taken(result, make), keep
 
 
@@ -232,7 +232,7 @@ def test_array_that_torch_sees_is_copied(target, kind):
     }[kind](array)
     box = [array]
     del array
-    [result] = Converter(target).unbox(box)
+    result = Converter(target)._convert_box(box)
     assert not is_taken(result, make), keep
 
 
@@ -247,7 +247,7 @@ def test_array_that_jax_sees_is_copied(target):
     assert alias.unsafe_buffer_pointer() == make.address
     box = [array]
     del array
-    [result] = Converter(target).unbox(box)
+    result = Converter(target)._convert_box(box)
     assert not is_taken(result, make)
 
 
@@ -271,7 +271,7 @@ HELD = {
 def test_environment_that_returns_what_it_keeps_is_copied(target, case, wrap):
     make = Maker()
     environment = Environment(HELD[case](make))
-    [result] = Converter(target).unbox([wrap(environment.step())])
+    result = Converter(target).take(wrap(environment.step()))
     assert not is_taken(result, make)
     assert is_taken(environment.state, make)
 
@@ -284,7 +284,7 @@ def test_dict_that_somebody_looks_into_is_copied(target, see):
     keep = see(value)
     box = [value]
     del value
-    assert not is_taken(Converter(target).unbox(box), make), keep
+    assert not is_taken(Converter(target)._convert_box(box), make), keep
 
 
 @targets
@@ -293,7 +293,7 @@ def test_same_array_twice_is_copied(target):
     array = make()
     box = [{"x": array, "y": array}]
     del array
-    [result] = Converter(target).unbox(box)
+    result = Converter(target)._convert_box(box)
     assert result["x"] is not result["y"]
     assert not np.shares_memory(*convert(list(result.values()), "numpy", copy=False))
     assert not is_taken(result, make)
@@ -373,7 +373,7 @@ def test_memory_that_is_not_plain_and_its_own_is_copied(target, case, tmp_path):
     box = list(FOREIGN[case](tmp_path))
     keep = box.pop()
     make.note(box[0])
-    [result] = Converter(target).unbox(box)
+    result = Converter(target)._convert_box(box)
     assert not is_taken(result, make), keep
     view = convert(result, "numpy", copy=False)
     assert view.flags.c_contiguous
@@ -386,7 +386,7 @@ def test_memory_that_is_not_plain_and_its_own_is_copied(target, case, tmp_path):
 def test_elements_of_a_fresh_object_array_are_copied(target):
     make = Maker()
     box = [np.array([make(), None], object)]
-    [result] = Converter(target).unbox(box)
+    result = Converter(target)._convert_box(box)
     assert not is_taken(result, make)
 
 
@@ -415,7 +415,7 @@ CALLS = {
     "reduce": lambda args: functools.reduce(lambda _, a: convert(a, "numpy"), args, None),
     "pool": lambda args: in_a_pool(convert, args[0], "numpy"),
     "apply": lambda args: Converter.__call__(TO_NUMPY, args[0]),
-    "unbox of a list that somebody keeps": lambda args: TO_NUMPY.unbox([args[0]])[0],
+    "unbox of a list that somebody keeps": lambda args: TO_NUMPY.take(args[0]),
 }
 
 
@@ -448,7 +448,7 @@ array = np.arange(8.0)
 address = array.__array_interface__["data"][0]
 box = [array]
 del array
-[result] = converter.unbox(box)
+result = converter._convert_box(box)
 assert result.__array_interface__["data"][0] != address
 print("copied")
 """

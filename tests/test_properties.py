@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arrayferry import Converter, convert, frameworks
-from arrayferry._core.framework import dtype_name, find_framework, owner_of
+from arrayferry._core.dtypes import dtype_name
+from arrayferry._core.registry import find_framework, framework_of
 from arrayferry.testing import arrays, bits, overwrite, structures, zip_leaves
 
 jax = pytest.importorskip("jax")
@@ -64,7 +65,7 @@ def check_crossing(value, source, target):
         if not is_array(old):
             assert new is old
             continue
-        assert owner_of(type(new)).name == target
+        assert framework_of(type(new)).name == target
         assert (dtype_name(new.dtype), tuple(new.shape)) == (dtype_name(old.dtype), tuple(old.shape))
         assert bits(new) == before, "the bits changed, or writing to the source changed the result"
         overwrite(new)
@@ -73,7 +74,7 @@ def check_crossing(value, source, target):
 
 
 def is_array(leaf):
-    return owner_of(type(leaf)) is not None
+    return framework_of(type(leaf)) is not None
 
 
 @routes

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from arrayferry import UnsupportedError, convert, frameworks
+from arrayferry import convert, frameworks
+from arrayferry.errors import UnsupportedError
 
 TARGETS = [name for name in ("numpy", "torch", "jax") if name in frameworks()]
 

@@ -12,16 +12,11 @@ import numpy as np
 import pytest
 
 import arrayferry
-from arrayferry import (
-    Converter,
-    UnsupportedError,
-    convert,
-    register_container,
-    register_framework,
-    register_leaf,
-)
+from arrayferry import Converter, convert, register_container, register_framework, register_leaf
 from arrayferry._core.convert import _registered_leaves as leaves
-from arrayferry._core.framework import forget_decisions, registered
+from arrayferry._core.registry import registered
+from arrayferry._core.type_cache import forget_decisions
+from arrayferry.errors import UnsupportedError
 from arrayferry.testing import bits
 
 # --- a framework
@@ -49,7 +44,7 @@ WRAPPED = arrayferry.Framework(
     to_numpy=lambda array, share: array.values,
     from_numpy=lambda array, device, share: Wrapped(array),
     dtypes=lambda device: frozenset({"float32", "int32"}),
-    scalars=lambda device: {int: "int32", float: "float32", complex: "complex64"},
+    default_dtypes=lambda device: {int: "int32", float: "float32", complex: "complex64"},
 )
 
 
@@ -200,7 +195,7 @@ def test_container_is_not_taken_over():
     address = array.ctypes.data
     box = [Pair(array, None)]
     del array
-    [result] = Converter("numpy").unbox(box)
+    result = Converter("numpy")._convert_box(box)
     assert result.left.ctypes.data != address
 
 
@@ -261,7 +256,7 @@ def test_a_leaf_that_asks_the_converter_is_not_asked_over_and_over():
             assert isinstance(convert(value, "numpy"), Node)
             assert len(asked) == 30
         else:
-            with pytest.raises(arrayferry.NarrowingError, match="does not fit"):
+            with pytest.raises(arrayferry.errors.NarrowingError, match="does not fit"):
                 convert(value, "numpy")
             assert len(asked) <= 30 * 31
 

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import arrayferry
-from arrayferry import Converter, UnknownFrameworkError, convert
-from arrayferry._core.convert import known_again
+from arrayferry import Converter, convert
+from arrayferry._core.registry import find_unpickled_framework
+from arrayferry.errors import UnknownFrameworkError
 
 SOURCES = sorted((Path(__file__).parent.parent / "src").rglob("*.py"))
 
@@ -45,7 +46,7 @@ env = gym.make("CartPole-v1")
 for use in arrayferry.convert, arrayferry.Converter, lambda *args: arrayferry.wrap(env, args[-1]):
     try:
         use(1, {name!r}) if use is arrayferry.convert else use({name!r})
-    except arrayferry.UnknownFrameworkError as error:
+    except arrayferry.errors.UnknownFrameworkError as error:
         assert error.hint
     else:
         raise AssertionError("taken for a framework")
@@ -96,7 +97,7 @@ def test_unpickling_imports_no_module_that_is_no_framework(run_python, loud, mak
 import pickle, arrayferry
 try:
     pickle.loads({pickled!r})
-except arrayferry.UnknownFrameworkError as error:
+except arrayferry.errors.UnknownFrameworkError as error:
     print("loud" in sys.modules, error.hint)
 """
     assert run_python(code) == "False if it is one, import loud before unpickling\n"
@@ -113,13 +114,13 @@ print("torch" in sys.modules, type(converter(1.5)).__name__)
     assert run_python(code) == "True Tensor\n"
 
 
-def test_a_stranger_that_was_imported_is_known_again(monkeypatch):
+def test_a_stranger_that_was_imported_is_find_unpickled_framework(monkeypatch):
     stranger = ModuleType("stranger")
     stranger.asarray = np.asarray
     monkeypatch.setitem(sys.modules, "stranger", stranger)
-    assert known_again("stranger") == "stranger"
+    assert find_unpickled_framework("stranger") == "stranger"
     with pytest.raises(UnknownFrameworkError, match="'os' means no array framework"):
-        known_again("os")
+        find_unpickled_framework("os")
 
 
 # --- specs
@@ -148,12 +149,12 @@ def test_a_spec_is_rebuilt_from_json():
         ({"target_xp": "loud"}, UnknownFrameworkError),
         ({"env_xp": "__import__('os')"}, UnknownFrameworkError),
         ({"target_xp": ["numpy"]}, UnknownFrameworkError),
-        ({"target_device": "__import__('os')"}, arrayferry.DeviceError),
-        ({"dtypes": {"float64": "__import__('os')"}}, arrayferry.OptionError),
-        ({"dtypes": "print(1)"}, arrayferry.OptionError),
-        ({"copy": "print(1)"}, arrayferry.OptionError),
-        ({"spaces": "__import__('os')"}, arrayferry.OptionError),
-        ({"scalars": "__import__('os')"}, arrayferry.OptionError),
+        ({"target_device": "__import__('os')"}, arrayferry.errors.DeviceError),
+        ({"dtypes": {"float64": "__import__('os')"}}, arrayferry.errors.OptionError),
+        ({"dtypes": "print(1)"}, arrayferry.errors.OptionError),
+        ({"copy": "print(1)"}, arrayferry.errors.OptionError),
+        ({"spaces": "__import__('os')"}, arrayferry.errors.OptionError),
+        ({"scalars": "__import__('os')"}, arrayferry.errors.OptionError),
     ],
     ids=str,
 )

@@ -8,7 +8,8 @@ import pytest
 from gymnasium import spaces
 
 import arrayferry
-from arrayferry import Converter, SharingError, UnsupportedError, convert
+from arrayferry import Converter, convert
+from arrayferry.errors import SharingError, UnsupportedError
 from arrayferry.wrappers._boundary import Boundary
 
 FRAMEWORKS = [name for name in ("numpy", "torch", "jax") if name in arrayferry.frameworks()]
@@ -31,7 +32,7 @@ def assert_same(found, expected):
 def test_numbers_that_are_no_members_arrive_as_they_are(make, number):
     action = convert(np.array(number), make) if isinstance(make, str) else make(number)
     boundary = entering(spaces.Discrete(3))
-    assert_same(boundary.enter(action), boundary._enter(action))
+    assert_same(boundary.convert_action(action), boundary._convert_any_action(action))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_numbers_that_are_no_members_arrive_as_they_are(make, number):
     [spaces.Discrete(3), spaces.MultiDiscrete([3]), spaces.MultiBinary(1), spaces.Box(-1, 1, (1,))],
     ids=str,
 )
-@pytest.mark.filterwarnings("ignore::arrayferry.KeptWarning")
+@pytest.mark.filterwarnings("ignore::arrayferry.errors.KeptWarning")
 def test_whatever_an_action_is(space, action):
     boundary = entering(space)
 
@@ -58,7 +59,7 @@ def test_whatever_an_action_is(space, action):
         except Exception as error:
             return repr(error)
 
-    found, expected = outcome(boundary.enter), outcome(boundary._enter)
+    found, expected = outcome(boundary.convert_action), outcome(boundary._convert_any_action)
     assert repr(found) == repr(expected)
     assert type(found) is type(expected)
 
@@ -70,7 +71,7 @@ def test_a_fake_tensor_is_refused_as_an_action():
     with FakeTensorMode() as mode:
         fake = mode.from_tensor(torch.tensor(1))
     with pytest.raises(UnsupportedError):
-        entering(spaces.Discrete(3), "torch").enter(fake)
+        entering(spaces.Discrete(3), "torch").convert_action(fake)
 
 
 @pytest.mark.parametrize("old", ["int8", "int32", ">i4", "uint8", "bool", "int64"])
@@ -79,8 +80,8 @@ def test_actions_of_a_narrower_dtype_become_members(old):
     space = spaces.MultiDiscrete([2, 2, 2])
     action = convert(np.array([1, 0, 1], old), "torch")
     boundary = entering(space, "torch")
-    found = boundary.enter(action)
-    assert_same(found, boundary._enter(action))
+    found = boundary.convert_action(action)
+    assert_same(found, boundary._convert_any_action(action))
     assert found in space
     action[0] = 0
     assert found[0] == 1
@@ -121,7 +122,7 @@ def test_floats_are_rounded_in_silence(values, layout):
 )
 def test_nothing_is_lost_in_silence(array):
     pytest.importorskip("jax")
-    with pytest.raises(arrayferry.NarrowingError, match="does not fit"):
+    with pytest.raises(arrayferry.errors.NarrowingError, match="does not fit"):
         convert({"a": array}, "jax")
 
 
@@ -163,7 +164,7 @@ def test_arrays_in_jax_are_complete_whatever_their_size(size):
     for _ in range(30):
         working = work(large)
         assert converter(array).is_ready()
-        assert converter.unbox([np.zeros(size, np.float32)])[0].is_ready()
+        assert converter.take(np.zeros(size, np.float32)).is_ready()
     del working
 
 
@@ -174,7 +175,7 @@ import jax, arrayferry, numpy as np
 def f(x):
     try:
         arrayferry.convert(x, "numpy")
-    except arrayferry.UnsupportedError:
+    except arrayferry.errors.UnsupportedError:
         return x
 jax.jit(f)(1.0)
 from arrayferry._frameworks._jax_put import array_type
@@ -186,15 +187,15 @@ print(array_type() is type(jax.numpy.ones(3)))
 def test_what_is_registered_goes_the_long_way():
     torch = pytest.importorskip("torch")
     from arrayferry._core import convert as module
-    from arrayferry._core.framework import forget_decisions
+    from arrayferry._core.type_cache import forget_decisions
 
     boundaries = [entering(spaces.Discrete(5), "torch"), entering(spaces.Box(-9, 9, (2,)), "torch")]
     actions = [torch.tensor(1), torch.zeros(2)]
     for boundary, action in zip(boundaries, actions):
-        boundary.enter(action)
+        boundary.convert_action(action)
     arrayferry.register_leaf(torch.Tensor, lambda value, converter: converter(value.numpy() + 1))
     try:
-        found = [boundary.enter(action) for boundary, action in zip(boundaries, actions)]
+        found = [boundary.convert_action(action) for boundary, action in zip(boundaries, actions)]
         assert found[0] == 2
         assert found[1].tolist() == [1, 1]
     finally:
@@ -205,7 +206,7 @@ def test_what_is_registered_goes_the_long_way():
 def test_registering_while_others_build_converters():
     import threading
 
-    from arrayferry._core.framework import Decisions
+    from arrayferry._core.type_cache import TypeCache
 
     done, errors = threading.Event(), []
 
@@ -221,7 +222,7 @@ def test_registering_while_others_build_converters():
         thread.start()
     try:
         for _ in range(300):
-            Decisions.clear_all()
+            TypeCache.clear_all()
     finally:
         done.set()
         for thread in threads:

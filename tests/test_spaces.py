@@ -15,7 +15,7 @@ from wrappers import catalogue
 from wrappers.compare import SEPARATE, array_type_of, assert_crossed, assert_same_form, seen
 
 import arrayferry
-from arrayferry.spaces import fitter, seen_from
+from arrayferry.spaces import convert_space, member_caster
 
 TARGETS = [name for name, info in arrayferry.frameworks().items() if name not in SEPARATE and info.devices]
 
@@ -25,13 +25,13 @@ every_space = pytest.mark.parametrize("space_name", catalogue.NAMES)
 
 def twins(space_name: str, target: str) -> tuple[Any, Any]:
     """A space, and another of the same seed, seen from the target."""
-    return catalogue.make(space_name), seen_from(catalogue.make(space_name), arrayferry.Converter(target))
+    return catalogue.make(space_name), convert_space(catalogue.make(space_name), arrayferry.Converter(target))
 
 
 @every_space
 def test_samples_are_the_original_s_converted_and_members_both_ways(space_name: str, target: str) -> None:
     space, view = twins(space_name, target)
-    fit = fitter(space, arrayferry.Converter("numpy"))
+    fit = member_caster(space, arrayferry.Converter("numpy"))
     for _ in range(2):
         sample, original = view.sample(), space.sample()
         assert_crossed(sample, original, target, space_name)
@@ -115,7 +115,7 @@ def test_what_is_not_in_the_space_is_not_in_it_from_there(target: str) -> None:
     def there(value: Any) -> Any:
         return arrayferry.convert(value, target)
 
-    box = seen_from(spaces.Box(-1, 1, (2,), np.float32), arrayferry.Converter(target))
+    box = convert_space(spaces.Box(-1, 1, (2,), np.float32), arrayferry.Converter(target))
     assert there(np.array([0.5, 0.5], np.float32)) in box
     for no in (
         np.array([0.5, 1.5], np.float32),
@@ -123,14 +123,14 @@ def test_what_is_not_in_the_space_is_not_in_it_from_there(target: str) -> None:
         np.array([0.5, np.nan], np.float32),
     ):
         assert there(no) not in box
-    discrete = seen_from(spaces.Discrete(3, start=1), arrayferry.Converter(target))
+    discrete = convert_space(spaces.Discrete(3, start=1), arrayferry.Converter(target))
     assert there(np.array(1)) in discrete
     assert 3 in discrete
     for no in (np.array(0), np.array(4), np.array([1]), np.array(1.5, np.float32)):
         assert there(no) not in discrete
     for no in ("word", None, object(), {"a": 1}):
         assert no not in discrete
-    pair = seen_from(spaces.Dict(a=spaces.Discrete(2), b=spaces.Text(3)), arrayferry.Converter(target))
+    pair = convert_space(spaces.Dict(a=spaces.Discrete(2), b=spaces.Text(3)), arrayferry.Converter(target))
     assert {"a": there(np.array(1)), "b": "abc"} in pair
     assert {"a": there(np.array(1))} not in pair
     assert {"a": there(np.array(2)), "b": "abc"} not in pair
@@ -138,7 +138,7 @@ def test_what_is_not_in_the_space_is_not_in_it_from_there(target: str) -> None:
 
 def test_a_sample_at_the_bound_is_in_the_space_though_it_was_rounded(target: str) -> None:
     """In a framework without float64, 0.1 is a little more than 0.1."""
-    view = seen_from(spaces.Box(0.1, 0.1, (1,), np.float64), arrayferry.Converter(target))
+    view = convert_space(spaces.Box(0.1, 0.1, (1,), np.float64), arrayferry.Converter(target))
     assert view.sample() in view
 
 
@@ -147,16 +147,16 @@ def test_masks_may_be_the_target_s_arrays(target: str) -> None:
         return arrayferry.convert(value, target)
 
     converter = arrayferry.Converter(target)
-    discrete = seen_from(spaces.Discrete(4, seed=1), converter)
+    discrete = convert_space(spaces.Discrete(4, seed=1), converter)
     mask = there(np.array([0, 0, 1, 0], np.int8))
     assert {int(seen(discrete.sample(mask=mask))) for _ in range(5)} == {2}
     assert {int(seen(discrete.sample(mask))) for _ in range(5)} == {2}
-    multi = seen_from(spaces.MultiDiscrete([2, 3], seed=1), converter)
+    multi = convert_space(spaces.MultiDiscrete([2, 3], seed=1), converter)
     masks = (there(np.array([0, 1], np.int8)), there(np.array([0, 0, 1], np.int8)))
     assert seen(multi.sample(mask=masks)).tolist() == [1, 2]
-    binary = seen_from(spaces.MultiBinary(3, seed=1), converter)
+    binary = convert_space(spaces.MultiBinary(3, seed=1), converter)
     assert seen(binary.sample(mask=there(np.array([0, 1, 0], np.int8)))).tolist() == [0, 1, 0]
-    nested = seen_from(
+    nested = convert_space(
         spaces.Dict(a=spaces.Discrete(4), b=spaces.Tuple((spaces.Discrete(4),)), seed=1), converter
     )
     sample = nested.sample(mask={"a": mask, "b": (mask,)})
@@ -165,23 +165,23 @@ def test_masks_may_be_the_target_s_arrays(target: str) -> None:
 
 def test_probabilities_may_be_the_target_s_arrays(target: str) -> None:
     """Gymnasium wants them in float64, which not every framework has."""
-    discrete = seen_from(spaces.Discrete(3, seed=1), arrayferry.Converter(target))
+    discrete = convert_space(spaces.Discrete(3, seed=1), arrayferry.Converter(target))
     odds = arrayferry.convert(np.array([0.0, 1.0, 0.0]), target)
     assert {int(seen(discrete.sample(probability=odds))) for _ in range(3)} == {1}
 
 
 def test_the_bounds_stay_numpy_s(target: str) -> None:
     """They are for people and for Gymnasium's own wrappers, which compute with NumPy."""
-    view: Any = seen_from(spaces.Box(-1, 1, (2,), np.float32), arrayferry.Converter(target))
+    view: Any = convert_space(spaces.Box(-1, 1, (2,), np.float32), arrayferry.Converter(target))
     assert isinstance(view.low, np.ndarray)
     assert isinstance(view.high, np.ndarray)
     assert view.is_bounded()
 
 
 def test_a_view_may_be_batched_and_viewed_again(target: str) -> None:
-    view = seen_from(spaces.Box(-1, 1, (2,), np.float32, seed=1), arrayferry.Converter(target))
+    view = convert_space(spaces.Box(-1, 1, (2,), np.float32, seed=1), arrayferry.Converter(target))
     assert batch_space(view, 3) == batch_space(spaces.Box(-1, 1, (2,), np.float32), 3)
-    again = seen_from(view, arrayferry.Converter("numpy"))
+    again = convert_space(view, arrayferry.Converter("numpy"))
     sample = again.sample()
     assert type(sample) is np.ndarray
     assert sample in again
@@ -190,7 +190,7 @@ def test_a_view_may_be_batched_and_viewed_again(target: str) -> None:
 def test_looking_does_not_change_the_original(target: str) -> None:
     space = catalogue.make("nested")
     before = copy.deepcopy(space)
-    view = seen_from(space, arrayferry.Converter(target))
+    view = convert_space(space, arrayferry.Converter(target))
     assert type(space) is spaces.Dict
     assert all(type(inner).__module__.startswith("gymnasium") for inner in space.spaces.values())
     assert_same_form(space.sample(), before.sample())

@@ -13,7 +13,7 @@ import pytest
 from gymnasium import spaces
 
 import arrayferry
-from arrayferry._core.swift import swift
+from arrayferry._core.speedups import speedups
 
 
 class Toy(gym.Env):
@@ -92,7 +92,7 @@ def test_a_step_takes_few_calls(name, make, in_c, in_python):
     action = np.zeros(64, np.int64) if isinstance(env, ToyVector) else np.int64(1)
     bare = calls_of_a_step(make(), action)
     ours = calls_of_a_step(arrayferry.wrap(env, name), arrayferry.convert(action, name))
-    assert ours - bare <= (in_python if swift is None else in_c)
+    assert ours - bare <= (in_python if speedups is None else in_c)
 
 
 @pytest.mark.parametrize(("name", "less"), [("torch", 1.5), ("jax", 2.5)])

@@ -11,39 +11,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from arrayferry import _frameworks  # noqa: F401  (they register themselves)
+from arrayferry import _frameworks as _frameworks  # they register themselves
 from arrayferry._core.containers import register_container
 from arrayferry._core.convert import Converter, convert, register_leaf
-from arrayferry._core.framework import Framework, register_framework
-from arrayferry._core.inventory import FrameworkInfo, frameworks
-from arrayferry.errors import (
-    CircularError,
-    DeviceError,
-    FerryError,
-    KeptWarning,
-    NarrowingError,
-    NotInstalledError,
-    OptionError,
-    SharingError,
-    TransferError,
-    UnknownFrameworkError,
-    UnsupportedError,
-)
-from arrayferry.pairs import (
-    array_conversion,
-    jax_to_numpy,
-    jax_to_torch,
-    numpy_to_jax,
-    numpy_to_torch,
-    torch_to_jax,
-    torch_to_numpy,
-)
+from arrayferry._core.framework import Devices, Framework
+from arrayferry._core.registry import frameworks, register_framework
+from arrayferry.errors import FerryError
 
 if TYPE_CHECKING:
-    from arrayferry import sanitizer, spaces, testing, wrappers
-    from arrayferry._explain import Explanation, explain
-    from arrayferry.sanitizer import Finding, Report, SanitizerError, SanitizerWarning, findings, sanitize
-    from arrayferry.sanitizer.check import check
+    from arrayferry import errors, sanitizer, spaces, testing, wrappers
+    from arrayferry._explain import explain
+    from arrayferry.sanitizer import findings, sanitize
+    from arrayferry.sanitizer.driver import check
     from arrayferry.wrappers import wrap
 
 __version__ = "0.1.0"
@@ -54,61 +33,40 @@ __all__ = [
     "convert",
     "Converter",
     "explain",
-    "Explanation",
-    # the pairs that users know by name
-    "array_conversion",
-    "jax_to_numpy",
-    "jax_to_torch",
-    "numpy_to_jax",
-    "numpy_to_torch",
-    "torch_to_jax",
-    "torch_to_numpy",
-    # what goes wrong between an environment and its agent
     "check",
     "sanitize",
     "findings",
-    "Finding",
-    "Report",
-    "SanitizerError",
-    "SanitizerWarning",
     # what there is, and how to add to it
-    "Framework",
-    "FrameworkInfo",
     "frameworks",
-    "register_container",
+    "Framework",
+    "Devices",
     "register_framework",
+    "register_container",
     "register_leaf",
     # what can go wrong
-    "CircularError",
-    "DeviceError",
     "FerryError",
-    "KeptWarning",
-    "NarrowingError",
-    "NotInstalledError",
-    "OptionError",
-    "SharingError",
-    "TransferError",
-    "UnknownFrameworkError",
-    "UnsupportedError",
     # the rooms
+    "errors",
     "sanitizer",
     "spaces",
     "testing",
     "wrappers",
 ]
 
+# These need Gymnasium, which takes longer to import than all the rest: so only when they are used.
+_LAZY = {
+    "wrap": "wrappers",
+    "explain": "_explain",
+    "check": "sanitizer.driver",
+    "sanitize": "sanitizer",
+    "findings": "sanitizer",
+}
+
 
 def __getattr__(name: str) -> Any:
-    # These need Gymnasium, which takes longer to import than all the rest: so only when they are used.
-    if name == "wrap":
-        return import_module("arrayferry.wrappers").wrap
-    if name in ("explain", "Explanation"):
-        return getattr(import_module("arrayferry._explain"), name)
-    if name == "check":
-        return import_module("arrayferry.sanitizer.check").check
-    if name in ("Finding", "Report", "SanitizerError", "SanitizerWarning", "findings", "sanitize"):
-        return getattr(import_module("arrayferry.sanitizer"), name)
-    if name in ("sanitizer", "spaces", "testing", "wrappers"):
+    if name in _LAZY:
+        return getattr(import_module(f"arrayferry.{_LAZY[name]}"), name)
+    if name in ("errors", "sanitizer", "spaces", "testing", "wrappers"):
         return import_module(f"arrayferry.{name}")
     raise AttributeError(f"module 'arrayferry' has no attribute {name!r}")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import arrayferry
-from arrayferry._core.swift import swift
+from arrayferry._core.speedups import speedups
 from arrayferry.cli import bench, doctor, hazards
 from arrayferry.cli.pairs import Pair
 from arrayferry.cli.rivals import BARE, BY_HAND, OURS, THEIRS
@@ -142,14 +142,14 @@ def test_doctor_as_json(ferry):
     [pair] = found["pairs"]
     assert (pair["route"], pair["fresh"], pair["shares"]) == (["numpy", "numpy"], "taken over", "yes")
     assert 0 < pair["small"] < pair["large"]
-    assert found["in_c"] is (swift is not None)
-    absent = set(arrayferry._core.framework.registered()) - set(arrayferry.frameworks())
+    assert found["in_c"] is (speedups is not None)
+    absent = set(arrayferry._core.registry.registered()) - set(arrayferry.frameworks())
     assert absent <= {one["name"] for one in found["missing"]}
 
 
 def test_doctor_says_when_the_part_in_c_is_missing(monkeypatch):
     for here, says in ((None, True), (object(), False)):
-        monkeypatch.setattr(doctor, "swift", here)
+        monkeypatch.setattr(doctor, "speedups", here)
         assert ("C compiler" in doctor._about()) is says
 
 

@@ -173,7 +173,7 @@ def _keep_smallest(candidates: list[bytes]) -> None:
 
 
 def _lines_reached(data: bytes) -> set[Any]:
-    from arrayferry._core.framework import forget_decisions
+    from arrayferry._core.type_cache import forget_decisions
 
     lines = set()
 
@@ -203,6 +203,7 @@ def _child(arguments: list[str]) -> None:
 
     with atheris.instrument_imports(include=["arrayferry"]):
         import arrayferry._core.routes
+
         import arrayferry.testing  # noqa: F401
 
     import warnings

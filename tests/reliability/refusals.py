@@ -16,7 +16,7 @@ import torch
 
 import arrayferry
 from arrayferry import Converter, FerryError, Framework, convert, wrappers
-from arrayferry._core import framework
+from arrayferry._core import registry, type_cache
 from arrayferry.testing import at_offset
 from reliability.inputs import INPUTS, REFUSALS, _on_two, _read_only
 
@@ -80,14 +80,14 @@ def _with_framework(call: Call, **changes: Any) -> Call:
     """Call with a framework of its own in the registry: NumPy without its shortcuts, and with changes."""
 
     def registered() -> None:
-        numpy = framework.registered()["numpy"]
+        numpy = registry.registered()["numpy"]
         needed = {name: getattr(numpy, name) for name in ("modules", "to_numpy", "from_numpy", "dtypes")}
         arrayferry.register_framework(Framework(**{"name": "mylib", "arrays": (), **needed, **changes}))
         try:
             call()
         finally:
-            del framework._registry["mylib"]
-            framework.forget_decisions()
+            del registry._registry["mylib"]
+            type_cache.forget_decisions()
 
     return registered
 
@@ -196,9 +196,7 @@ NAMES: dict[str, Call] = {
     'to="os"': lambda: Converter("os"),
     'to="pytroch"': lambda: Converter("pytroch"),
     "to=3": lambda: Converter(3),  # type: ignore[arg-type]
-    "a framework that is not installed": _with_framework(
-        lambda: Converter("mylib"), modules=("mylib",), extra="mylib"
-    ),
+    "a framework that is not installed": _with_framework(lambda: Converter("mylib"), modules=("mylib",)),
     "bfloat16 without ml_dtypes": lambda: _without_ml_dtypes(
         {"x": F4}, "torch", dtypes={"float32": "bfloat16"}
     ),

@@ -47,7 +47,7 @@ def _sites_in(node: ast.AST, file: str, function: str, texts: dict[str, str]) ->
             texts[child.targets[0].id] = _text(child.value, texts)
         if isinstance(child, ast.Raise) and isinstance(child.exc, ast.Call):
             kind = getattr(child.exc.func, "id", getattr(child.exc.func, "attr", ""))
-            if kind in errors.__all__ or kind == "_refusal":
+            if kind in errors.__all__ or kind == "refusal":
                 yield Site(file, function, kind, tuple(_text(one, texts) for one in child.exc.args))
         inner = child.name if isinstance(child, ast.FunctionDef) else function
         yield from _sites_in(child, file, inner, texts)
@@ -68,7 +68,7 @@ ELSEWHERE = {
     "_frameworks/cupy.py": "needs a GPU",
     "_frameworks/tensorflow.py": "needs a process of its own",
     "_frameworks/paddle.py": "needs a process of its own",
-    "_core/routes.py _from_device": "needs a GPU",
+    "_core/leaf.py _from_device": "needs a GPU",
 }
 
 

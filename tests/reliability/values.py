@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 import arrayferry
-from arrayferry._core.framework import find_framework
+from arrayferry._core.registry import find_framework
 from arrayferry.testing import CONTAINERS, LAYOUTS, edges
 
 NAMES = ("numpy", "torch", "jax")

@@ -20,7 +20,7 @@ def caught(call: Any) -> tuple[Any, list[warnings.WarningMessage]]:
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         result = call()
-    assert all(issubclass(one.category, arrayferry.KeptWarning) for one in found), found
+    assert all(issubclass(one.category, arrayferry.errors.KeptWarning) for one in found), found
     return result, found
 
 
@@ -110,7 +110,7 @@ def test_every_wrapper_warns_for_itself() -> None:
 def test_dates_in_an_observation_for_numpy_stay_dates() -> None:
     env = arrayferry.wrap(Scripted(reset=({"when": DATES}, {})), "numpy")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", arrayferry.KeptWarning)
+        warnings.simplefilter("ignore", arrayferry.errors.KeptWarning)
         obs, _ = env.reset()
     assert obs["when"].dtype == DATES.dtype
     assert obs["when"].tolist() == DATES.tolist()
@@ -129,6 +129,6 @@ def test_as_an_error_the_environment_can_be_reset_again() -> None:
     env = arrayferry.wrap(Scripted(reset=({"a": DATES}, {})), "torch")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(arrayferry.KeptWarning, match=r'obs\["a"\]'):
+        with pytest.raises(arrayferry.errors.KeptWarning, match=r'obs\["a"\]'):
             env.reset()
     assert env.reset()[0]["a"] is DATES

@@ -163,7 +163,7 @@ def test_an_info_that_contains_itself(target: str) -> None:
     info: dict[str, Any] = {"a": np.ones(2)}
     info["self"] = info
     env = wrapped(target, (OBSERVATION, 1.0, False, False, info), GOOD)
-    with pytest.raises(arrayferry.CircularError):
+    with pytest.raises(arrayferry.errors.CircularError):
         env.step(action(target))
     assert_recovers(env, target)
 

@@ -12,7 +12,7 @@ import pytest
 from gymnasium import spaces
 
 import arrayferry
-from arrayferry import Finding, SanitizerError, SanitizerWarning
+from arrayferry.sanitizer import Finding, SanitizerError, SanitizerWarning
 from wrappers.toys import BOX, Counter, Recorder, Reusing, Scripted
 
 ACTION = np.ones(2, np.float32)
@@ -559,7 +559,7 @@ def test_it_says_what_it_costs() -> None:
 
 
 def test_who_is_not_watched_has_no_findings() -> None:
-    with pytest.raises(arrayferry.UnsupportedError, match="sanitize=True"):
+    with pytest.raises(arrayferry.errors.UnsupportedError, match="sanitize=True"):
         arrayferry.findings(arrayferry.wrap(Counter(), "numpy"))
 
 

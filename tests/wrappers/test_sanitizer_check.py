@@ -71,7 +71,7 @@ print(inner._saved_kwargs.get("on_finding"))
 
 def test_a_wrong_word_is_refused(run_python: Any) -> None:
     for call in (lambda: is_watched(sanitize="rais"), lambda: arrayferry.sanitize("yes")):  # type: ignore[arg-type]
-        with pytest.raises(arrayferry.OptionError, match="True, False or 'raise'"):
+        with pytest.raises(arrayferry.errors.OptionError, match="True, False or 'raise'"):
             call()
     assert is_watched() is None
     code = """
@@ -84,7 +84,7 @@ except ValueError as error:
     assert "ARRAYFERRY_SANITIZE='on'\nHint: it is 1, raise, or 0" in run_python(
         code, ARRAYFERRY_SANITIZE="on"
     )
-    with pytest.raises(arrayferry.OptionError, match="'warn', 'raise'"):
+    with pytest.raises(arrayferry.errors.OptionError, match="'warn', 'raise'"):
         Sanitizer(Counter(), on_finding="shout")  # type: ignore[arg-type]
 
 
@@ -186,7 +186,7 @@ def test_what_is_wrong_is_not_ok_and_the_report_is_plain_data() -> None:
     assert [one.kind for one in report.sharing] == ["kept"]  # what is known already is not said again
     plain = json.loads(json.dumps(report.as_dict()))
     assert plain["ok"] is False
-    assert [arrayferry.Finding(**one) for one in plain["findings"]] == list(report)
+    assert [arrayferry.sanitizer.Finding(**one) for one in plain["findings"]] == list(report)
     assert {field.name for field in dataclasses.fields(report)} <= set(plain)
     assert (
         "error: reward, step 1: it is NaN (2 times); look at the reward's formula" in str(report).splitlines()
@@ -257,7 +257,7 @@ def test_options_reach_the_wrapper() -> None:
     report = arrayferry.check(Counter(), "torch", steps=5, copy=True, dtypes={"float32": "float64"})
     assert report.shareable is None
     assert report.steps == 5
-    with pytest.raises(arrayferry.UnsupportedError, match="no option"):
+    with pytest.raises(arrayferry.errors.UnsupportedError, match="no option"):
         arrayferry.check(Counter(), "torch", nonsense=1)
 
 
@@ -315,7 +315,7 @@ STACKS: dict[str, Any] = {
 
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("name", ["MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"])
-@pytest.mark.filterwarnings("ignore::arrayferry.SanitizerWarning")
+@pytest.mark.filterwarnings("ignore::arrayferry.sanitizer.SanitizerWarning")
 def test_what_matters_is_found(name: str, stack: str) -> None:
     def make(sanitize: bool) -> Any:
         return arrayferry.wrap(STACKS[stack](gym.make(name)), "numpy", copy=False, sanitize=sanitize)

@@ -223,7 +223,7 @@ def test_a_space_that_raises_is_a_finding() -> None:
 
     env = arrayferry.wrap(Counter(observation_space=Moody()), "numpy", sanitize=True)
     with pytest.warns(
-        arrayferry.SanitizerWarning, match=r"contains\(\) of the space raised Custom: not today"
+        arrayferry.sanitizer.SanitizerWarning, match=r"contains\(\) of the space raised Custom: not today"
     ):
         env.reset()
     env.step(1)
@@ -282,7 +282,7 @@ WAYS = {
 @pytest.mark.parametrize("copies", [None, False])
 def test_a_copy_goes_on_alike_and_knows_what_was_found(way: str, copies: Any) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", arrayferry.SanitizerWarning)
+        warnings.simplefilter("ignore", arrayferry.sanitizer.SanitizerWarning)
         env = arrayferry.wrap(Reusing(), "numpy", copy=copies, sanitize=True)
         env.reset()
         env.step(np.ones(2, np.float32))
@@ -305,7 +305,7 @@ def test_a_copy_in_the_middle_accuses_nobody() -> None:
     obs, *_ = env.step(np.ones(1, np.float32))
     obs *= 2
     twin.step(np.ones(1, np.float32))
-    with pytest.raises(arrayferry.SanitizerError, match="the agent wrote"):
+    with pytest.raises(arrayferry.sanitizer.SanitizerError, match="the agent wrote"):
         env.step(np.ones(1, np.float32))
 
 
@@ -380,7 +380,7 @@ def test_masks_of_a_vector_s_infos_are_heeded() -> None:
     wrapped.step(np.array([0, 0]))
     assert list(arrayferry.findings(wrapped)) == []
     env.mask = np.array([True, True])
-    with pytest.warns(arrayferry.SanitizerWarning, match=r'info\["x"\], step 2: \[1\] is NaN'):
+    with pytest.warns(arrayferry.sanitizer.SanitizerWarning, match=r'info\["x"\], step 2: \[1\] is NaN'):
         wrapped.step(np.array([0, 0]))
 
 

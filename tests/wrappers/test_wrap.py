@@ -155,7 +155,7 @@ def test_numpy_to_jax_to_torch() -> None:
 
 def test_what_is_no_environment_is_refused() -> None:
     for thing in ("CartPole-v1", Counter, None, lambda: Counter()):
-        with pytest.raises(arrayferry.UnsupportedError, match=r"gym\.make"):
+        with pytest.raises(arrayferry.errors.UnsupportedError, match=r"gymnasium\.make"):
             arrayferry.wrap(thing, "numpy")  # type: ignore[call-overload]
 
 
@@ -216,5 +216,5 @@ def test_a_device_that_is_not_there_is_told_again() -> None:
     jnp = pytest.importorskip("jax.numpy")
     wrapped = arrayferry.wrap(InJax(jnp.ones(2), 1.0), "numpy", env_device="gpu:9")
     for _ in range(2):
-        with pytest.raises(arrayferry.DeviceError, match="gpu:9"):
+        with pytest.raises(arrayferry.errors.DeviceError, match="gpu:9"):
             wrapped.reset()

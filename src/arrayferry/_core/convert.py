@@ -4,37 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from functools import lru_cache, partial
+from functools import lru_cache
 from types import ModuleType
-from typing import Any, Literal, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
-from arrayferry._core.containers import container_handler, registered_container
+from arrayferry._core import containers, walk
 from arrayferry._core.dtypes import dtype_names
-from arrayferry._core.express import Terms, Ways, express
-from arrayferry._core.framework import (
-    Decisions,
-    Framework,
-    TypeTable,
-    find_framework,
-    forget_decisions,
-    on_register,
-    owner_of,
-)
-from arrayferry._core.routes import Job
-from arrayferry._core.swift import swift
-from arrayferry._core.tree import KEEP, Handler, OnKeep, unchanged, walk
-from arrayferry.errors import FerryError, OptionError, UnknownFrameworkError
+from arrayferry._core.framework import Framework
+from arrayferry._core.leaf import LeafConverter
+from arrayferry._core.messages import refuse_unknown
+from arrayferry._core.ownership import COUNTS_PROVE
+from arrayferry._core.registry import find_framework, find_unpickled_framework, framework_of
+from arrayferry._core.speedups import speedups
+from arrayferry._core.type_cache import TypeCache, forget_decisions, on_register
+from arrayferry._core.walk import KEEP, Action, Slot, unchanged
+from arrayferry.errors import FerryError, OptionError
 
-__all__ = ["Converter", "convert", "is_registered", "register_leaf"]
+__all__ = ["Converter", "Namespace", "convert", "is_registered", "keeping_numbers", "register_leaf"]
 
 _T = TypeVar("_T")
 
-
-def _kept(value: Any, references: int) -> Any:
-    return KEEP
-
+# How a framework is named: by its name, by its module, or by its record.
+Namespace: TypeAlias = "str | ModuleType | Framework"
 
 _registered_leaves: dict[type, Callable[[Any, Converter], Any]] = {}
 
@@ -44,8 +37,7 @@ def register_leaf(cls: type[_T], become: Callable[[_T, Converter], Any]) -> None
 
     Args:
         cls: the type.
-        become: `(value, converter)` to the converted value; the converter is there to call. It may be
-            asked more than once, when something else in the structure is out of the ordinary.
+        become: `(value, converter)` to the converted value; call the converter on what is inside.
 
     Example:
         >>> import arrayferry
@@ -63,12 +55,15 @@ def _registered_leaf(cls: type) -> Callable[[Any, Converter], Any] | None:
 
 
 def is_registered(cls: type) -> bool:
-    """Whether a user has said what objects of this type become."""
-    return _registered_leaf(cls) is not None or registered_container(cls) is not None
+    """Return whether a user has said what objects of this type become."""
+    return _registered_leaf(cls) is not None or containers.registered_container(cls) is not None
 
 
 class Converter:
     """`convert` with its decisions made: build it once, call it often. It can be pickled.
+
+    A call copies what could have been taken over, because Python keeps a reference to the argument of a
+    call; `take` does not.
 
     Args:
         to: the target, by name (`"numpy"`) or as a module (`numpy`).
@@ -84,124 +79,58 @@ class Converter:
         {'position': array([0.5, 1.5], dtype=float32), 'name': 'cart', 'lives': array(3)}
     """
 
+    _converts_numbers = True  # whether Python's numbers become arrays
+
+    # Shown the first arrays of each type with their framework, until it returns True.
+    _on_array: Callable[[Framework, Any], bool] | None = None
+
     def __init__(
         self,
-        to: str | ModuleType | Framework,
+        to: Namespace,
         device: Any = None,
         *,
         copy: bool | None = None,
         dtypes: Mapping[Any, Any] | None = None,
-        _numbers: bool = True,  # whether Python's numbers become arrays
     ) -> None:
         if copy is not None and copy is not True and copy is not False:
             raise OptionError(f"copy={copy!r}", "it is None, True or False")
         self.framework = find_framework(to)
-        self.device = self.framework.device(device)
+        self.device = self.framework.devices.find(device)
         self.copy = copy
         self.dtypes = dtype_names(dtypes)
-        self._numbers = _numbers
-        self._only_walks = False
-        self._outside = self.framework.outside()
-        self._job = Job(self.framework, self.device, copy, self.dtypes)
-        self._handlers = TypeTable(partial(self._handler_for, self._job))
-        self._express = Decisions(partial(express, self._express_terms()))
-        for tells in (False, True):  # now, so that the first step takes no longer than the second
-            self._express[tells]
-        self._unbox_value = self.unboxer("value")
+        self._leaf = LeafConverter(self.framework, self.device, copy, self.dtypes)
+        self._actions = TypeCache(self._decide_action)
+        self._convert_box = self._walker([Slot("value")]).convert
 
     def __call__(self, value: Any) -> Any:
         """Convert a value: a leaf, or any structure of them."""
+        return self._convert_box([value])
+
+    def take(self, value: Any) -> Any:
+        """Convert a value that the caller gives up: memory that nobody else holds is not copied.
+
+        It is the caller's own variables that hold a value: pass the expression that makes it.
+
+        >>> import numpy as np
+        >>> to_numpy = Converter("numpy")
+        >>> to_numpy.take(np.zeros(3) + 1)
+        array([1., 1., 1.])
+        """
         box = [value]
         del value  # so that the box alone holds it, if the caller holds it no more
-        return self._unbox_value(box)
+        return self._convert_box(box)
 
-    def unbox(
-        self,
-        box: list[Any],
-        names: Sequence[str] = ("value",),
-        on_keep: OnKeep | None = None,
-    ) -> list[Any]:
-        """Convert the values in a list which is all that holds them, so that they need not be copied.
-
-        Args:
-            box: the values, as in `converter.unbox([*env.step(action)])`.
-            names: what the values are called in messages.
-            on_keep: told when a leaf has no counterpart in the target.
-        """
-        return self.unboxer_of_all(names, on_keep)(box)
-
-    def unboxer_of_all(
-        self, names: Sequence[str], on_keep: OnKeep | None = None
-    ) -> Callable[[list[Any]], list[Any]]:
-        """The same as a function, for who does it often."""
-        return self._unboxer("alone", names, on_keep)
-
-    def unboxer(self, name: str, on_keep: OnKeep | None = None) -> Callable[[list[Any]], Any]:
-        """The same for one value."""
-        return self._unboxer("one", (name,), on_keep)
-
-    def _unboxer(
-        self, way: Literal["alone", "one"], names: Sequence[str], on_keep: OnKeep | None
-    ) -> Callable[[list[Any]], Any]:
-        express, handlers, tells = self._express, self._handlers, on_keep is not None
-        is_inside, outside = self._outside
-        index = Ways._fields.index(way)
-
-        def by_walk(box: list[Any]) -> Any:
-            found = walk(box, handlers, names, on_keep)
-            return found[0] if way == "one" else found
-
-        def unbox(box: list[Any]) -> Any:
-            try:
-                if is_inside():
-                    with outside():
-                        return express[tells][index](box)
-                return express[tells][index](box)
-            except Exception:  # whatever it is: the walk finds another way, or says where it is
-                pass  # and what the lane held is dropped, before the walk counts references
-            return by_walk(box)
-
-        return by_walk if self._only_walks else unbox
-
-    def exit(
-        self,
-        arrays: int,
-        number: Callable[[Any], float],
-        flag: Callable[[Any], bool],
-        slowly: Callable[[list[Any]], Any],
-    ) -> Callable[[list[Any]], Any]:
-        """From a list that alone holds the five values of a step, to the values converted.
-
-        Args:
-            arrays: how many of the values are converted, but for the last one, which always is.
-            number: what becomes of the second value otherwise,
-            flag: and of the third and fourth.
-            slowly: the same from the same list, where something is out of the ordinary.
-        """
-        if swift is None:
-            return slowly
-        lanes = self._express[True].lane, self._express[False].lane
-        leave: Callable[[list[Any]], Any] = swift.Exit(
-            *lanes, number, flag, slowly, *self._outside, arrays
-        ).leave
-        return leave
-
-    def _express_terms(self) -> Terms:
-        adopt = self.framework.adopt(self.device)
-        if self.copy is False:
-            terms = Terms(self._handlers, self._job.numpy_array, shares=True)
-            sure = adopt is not None and self.framework.aliases
-            return terms._replace(adopt=adopt, takes=self._job.plain) if sure else terms
-        job = Job(self.framework, self.device, self.copy, self.dtypes, adopt)
-        terms = Terms(TypeTable(partial(self._handler_for, job)), job.numpy_array, adopt)
-        if adopt is None or self.copy:
-            return terms
-        return terms._replace(takes=job.plain, takes_bools=job.has_bools)
+    def _walker(self, slots: Sequence[Slot], repack: Callable[[Any], Any] = tuple) -> Any:
+        """Return what converts boxes of these values."""
+        mode = self.framework._fast.mode()
+        if speedups is None:
+            return walk.Walker(self._actions, mode, slots, repack)
+        return speedups.Walker(self._actions, mode, slots, repack, self._leaf, COUNTS_PROVE, _FOR_C)
 
     @property
     def device_name(self) -> Any:
         """The device by name, which can be pickled where its object cannot."""
-        return None if self.device is None else self.framework.device_name(self.device)
+        return None if self.device is None else self.framework.devices.name(self.device)
 
     def __repr__(self) -> str:
         """As it would be made again."""
@@ -210,75 +139,102 @@ class Converter:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By names: functions and devices stay here."""
-        return _rebuild, (self.framework.name, self.device_name, self.copy, self.dtypes, self._numbers)
+        arguments = self.framework.name, self.device_name, self.copy, self.dtypes, self._converts_numbers
+        return _rebuild, arguments
 
-    def _handler_for(self, job: Job, cls: type) -> Handler:
-        """What to do with objects of a type. Asked once for each."""
+    def _decide_action(self, cls: type) -> Action:
+        """Return what becomes of objects of a type. Asked once for each."""
+        leaf = self._leaf
         if become := _registered_leaf(cls):
-            return partial(_carry_registered, become, self._walking() if job is self._job else self)
-        if registered_container(cls) and (handler := container_handler(cls)):
-            return handler
+            return self._registered_action(cls, become)
+        if (registered := containers.registered_container(cls)) is not None:
+            return registered
         if issubclass(cls, Enum):
             return unchanged  # a member is what it is, whatever it is made of
         if cls in (bool, str, bytes, type(None)):
             return unchanged
         if cls in (int, float, complex):
-            return job.python_scalar if self._numbers else unchanged
+            return leaf.python_scalar if self._converts_numbers else unchanged
         if issubclass(cls, np.generic):
-            return job.numpy_scalar
+            return leaf.numpy_scalar
         if issubclass(cls, np.ma.MaskedArray):
-            return _kept  # a mask has no counterpart
-        if issubclass(cls, np.ndarray):
-            return job.numpy_array
-        if owner := owner_of(cls):
-            return job.array_of(owner, cls)
-        return container_handler(cls) or unchanged
+            return _keep  # a mask has no counterpart
+        if framework := framework_of(cls):
+            is_numpy = issubclass(cls, np.ndarray)
+            return self._shown(
+                cls, framework, leaf.array_action if is_numpy else leaf.array_of(framework, cls)
+            )
+        return containers.container_of(cls) or unchanged
 
-    def _walking(self) -> Converter:
-        """The same without the express lane: who is asked by the walk was asked by the lane before.
+    def _shown(self, cls: type, framework: Framework, action: Callable[[Any, bool], Any]) -> Action:
+        """Return the action for arrays, which shows them to `_on_array` as long as there is one."""
+        if self._on_array is None:
+            return action
 
-        Else whoever asks the converter again would be asked twice as often at each level.
-        """
-        same = object.__new__(Converter)
-        vars(same).update(vars(self), _only_walks=True)
-        same._unbox_value = same.unboxer("value")
-        return same
+        def show(array: Any, mine: bool) -> Any:
+            if self._on_array is None or self._on_array(framework, array):
+                self._on_array = None
+                self._actions.pop(cls, None)  # so that it is decided anew, without this
+            return action(array, mine)
+
+        return show
+
+    def _registered_action(self, cls: type, become: Callable[[Any, Converter], Any]) -> Action:
+        def action(value: Any, mine: bool) -> Any:
+            try:
+                return become(value, self)
+            except FerryError as error:
+                raise error.inside("value")  # noqa: B904  (it is the same error)
+
+        what = f"what is registered for {cls.__qualname__} raised"
+        return containers.told_with_its_cause(
+            action, lambda value, mine: what, "repair the registered function"
+        )
 
 
-def _carry_registered(
-    become: Callable[[Any, Converter], Any], converter: Converter, value: Any, references: int
-) -> Any:
-    try:
-        return become(value, converter)
-    except FerryError as error:
-        error.inside("value")
-        raise
+def _keep(value: Any, mine: bool) -> Any:
+    return KEEP
 
 
-def known_again(name: str) -> str:
-    """The name of a framework, if it means one here too.
+# What the walk in C has in common with the one in Python.
+_FOR_C = (
+    unchanged,
+    KEEP,
+    walk.Container,
+    containers.DICT,
+    containers.LIST,
+    containers.TUPLE,
+    walk.OPEN,
+    walk.walk,
+    Slot,
+    walk.path_of,
+    walk.locate,
+    lambda slot, path, leaf: walk.report_kept(slot, lambda: path, leaf),
+    walk.refuse_cycle,
+)
 
-    It comes out of a pickle: so no module is imported for it but those of registered frameworks.
-    """
-    try:
-        find_framework(name)
-    except UnknownFrameworkError as error:
-        what = f"{name!r} means no array framework in this process"
-        raise UnknownFrameworkError(what, f"if it is one, import {name} before unpickling") from error
-    return name
+
+def keeping_numbers(to: Namespace, device: Any = None, *, copy: bool | None = None) -> Converter:
+    """Return a converter that leaves Python's numbers as they are."""
+    converter = Converter(to, device, copy=copy)
+    converter._converts_numbers = False  # no type is decided yet
+    return converter
 
 
 def _rebuild(name: str, device: Any, copy: bool | None, dtypes: dict[str, str], numbers: bool) -> Converter:
-    return Converter(known_again(name), device, copy=copy, dtypes=dtypes, _numbers=numbers)
+    converter = Converter(find_unpickled_framework(name), device, copy=copy, dtypes=dtypes)
+    converter._converts_numbers = numbers
+    return converter
 
 
 def convert(
     value: Any,
-    to: str | ModuleType | Framework,
+    to: Namespace,
     device: Any = None,
     *,
     copy: bool | None = None,
     dtypes: Mapping[Any, Any] | None = None,
+    **unknown: NoReturn,
 ) -> Any:
     """Convert every array and number in a structure to another framework.
 
@@ -295,15 +251,17 @@ def convert(
     Raises:
         FerryError: one of its kinds, with the path of the leaf, the reason, and what to do.
     """
+    if unknown:
+        refuse_unknown(unknown, ["device", "copy", "dtypes"], of="convert")
     box = [value]
-    del value
-    return _converter(to, device, copy, tuple(dtype_names(dtypes).items()))._unbox_value(box)
+    del value  # so that the box alone holds it, if the caller holds it no more
+    return _converter(to, device, copy, tuple(dtype_names(dtypes).items()))._convert_box(box)
 
 
 def _converter(
-    to: str | ModuleType | Framework, device: Any, copy: bool | None, dtypes: tuple[tuple[Any, Any], ...]
+    to: Namespace, device: Any, copy: bool | None, dtypes: tuple[tuple[Any, Any], ...]
 ) -> Converter:
-    """A converter for these arguments, made once where they can be remembered."""
+    """Return a converter for these arguments, made once where they can be remembered."""
     try:
         return _remembered(to, device, copy, dtypes)
     except TypeError:  # something in them cannot be hashed
@@ -312,7 +270,7 @@ def _converter(
 
 @lru_cache(maxsize=64, typed=True)
 def _remembered(
-    to: str | ModuleType | Framework, device: Any, copy: bool | None, dtypes: tuple[tuple[Any, Any], ...]
+    to: Namespace, device: Any, copy: bool | None, dtypes: tuple[tuple[Any, Any], ...]
 ) -> Converter:
     return Converter(to, device, copy=copy, dtypes=dict(dtypes))
 

@@ -1,26 +1,35 @@
-"""Which dtype a leaf gets: its own where the target has it, else the next that holds its values."""
+"""Every rule about dtypes: which one a leaf gets, which values it holds, and what may not be lost.
+
+A leaf keeps its dtype where the target has it, and otherwise gets the next one that holds its values.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from arrayferry._core.framework import Array, dtype_name
-from arrayferry._core.swift import swift
+from arrayferry._core.framework import Array
+from arrayferry._core.speedups import speedups
 from arrayferry.errors import NotInstalledError, OptionError
 
 __all__ = [
+    "LARGEST",
     "ML_DTYPES",
     "STANDARD",
+    "WIDEST",
     "Cast",
+    "Casts",
+    "canonical_bools",
     "cast_for",
+    "dtype_name",
     "dtype_names",
     "first_lost",
-    "narrowed",
+    "halved",
     "is_known",
     "next_available",
+    "promotes",
 ]
 
 _FLOAT8 = tuple(
@@ -56,17 +65,33 @@ _LADDERS = {
 # What every array framework is expected to hold: the dtypes of the array API standard, and float16.
 STANDARD = frozenset(_LADDERS) - ML_DTYPES
 
+# The dtypes that hold what Python's numbers hold, or as much as any does.
+WIDEST = {int: np.dtype("int64"), float: np.dtype("float64"), complex: np.dtype("complex128")}
 
-class Cast(NamedTuple):
-    """The dtype that a leaf gets; whether it has it already; whether values may be lost on the way."""
+# The default dtypes of Python's numbers, and the largest number that each holds for certain.
+LARGEST: dict[str, tuple[np.dtype[Any], float]] = {
+    "int32": (np.dtype("int32"), float(2**31 - 1)),
+    "int64": (np.dtype("int64"), float(2**63 - 1024)),
+    "float32": (np.dtype("float32"), float(np.finfo(np.float32).max)),
+    "float64": (np.dtype("float64"), float("inf")),
+}
 
-    dtype: np.dtype[Any]
-    same: bool
-    check: bool
+# A value may take a dtype of a later kind, never of an earlier one: nothing is rounded to an integer.
+_KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+
+
+def dtype_name(dtype: Any) -> str:
+    """Return the plain name of any framework's dtype, of a scalar type, or of a name.
+
+    >>> dtype_name(np.dtype(">f4")), dtype_name(np.int8), dtype_name("xp.bfloat16")
+    ('float32', 'int8', 'bfloat16')
+    """
+    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+    return str(name).rpartition(".")[2].lower()
 
 
 def dtype_names(dtypes: Mapping[Any, Any] | None) -> dict[str, str]:
-    """The user's `dtypes=` as plain names, refused when one of them is unknown."""
+    """Return the user's `dtypes=` as plain names, or raise when one of them is unknown."""
     if dtypes is not None and not isinstance(dtypes, Mapping):
         raise OptionError(f"dtypes={dtypes!r}", 'it maps old to new, as {"float64": "float32"}')
     names = {dtype_name(old): dtype_name(new) for old, new in (dtypes or {}).items()}
@@ -77,12 +102,54 @@ def dtype_names(dtypes: Mapping[Any, Any] | None) -> dict[str, str]:
 
 
 def is_known(dtype: Any) -> bool:
-    """Whether it is one of the dtypes that frameworks share."""
+    """Return whether it is one of the dtypes that frameworks share."""
     return dtype_name(dtype) in _LADDERS
 
 
+def promotes(old: np.dtype[Any], new: np.dtype[Any]) -> bool:
+    """Return whether a cast from `old` to `new` stays within its kind or goes to a later one.
+
+    >>> promotes(np.dtype("int8"), np.dtype("float32")), promotes(np.dtype("float32"), np.dtype("int8"))
+    (True, False)
+    """
+    kind = "f" if old.name in ML_DTYPES else old.kind
+    return _KINDS.get(kind, 9) <= _KINDS.get(new.kind, -1)
+
+
+class Cast(NamedTuple):
+    """How a leaf becomes one that the target has.
+
+    Attributes:
+        dtype: the dtype that it gets.
+        same: whether it has that dtype already.
+        check: whether values may be lost on the way.
+    """
+
+    dtype: np.dtype[Any]
+    same: bool
+    check: bool
+
+
+# A dtype, its number (equal dtypes may have two: int64 and longlong), and what the target has now.
+_CastKey: TypeAlias = "tuple[np.dtype[Any], int, frozenset[str]]"
+
+
+class Casts(dict[_CastKey, "Cast | None"]):
+    """The cast for each dtype, decided once."""
+
+    def __init__(self, wanted: Mapping[str, str]) -> None:
+        """Set the casts that the user asked for."""
+        super().__init__()
+        self._wanted = wanted
+
+    def __missing__(self, key: _CastKey) -> Cast | None:
+        dtype, _, available = key
+        self[key] = cast = cast_for(dtype, available, self._wanted.get(dtype.name))
+        return cast
+
+
 def cast_for(dtype: np.dtype[Any], available: frozenset[str], wanted: str | None = None) -> Cast | None:
-    """How a leaf of `dtype` becomes one that the target has; None when it has no counterpart there.
+    """Return how a leaf of `dtype` becomes one that the target has; None when it has no counterpart there.
 
     Args:
         dtype: what the leaf is.
@@ -109,7 +176,7 @@ def _cast(old: np.dtype[Any], new: np.dtype[Any], check: bool = False) -> Cast:
 
 
 def next_available(name: str, available: frozenset[str]) -> str:
-    """The name itself if the target has it, else of the next dtype that it has."""
+    """Return the name itself if the target has it, otherwise that of the next dtype that it has."""
     rungs = (rung.lstrip("!") for rung in _LADDERS[name].split())
     return next((rung for rung in rungs if rung in available), name)
 
@@ -127,45 +194,34 @@ def _named_dtype(name: str) -> np.dtype[Any]:
     return np.dtype(name)
 
 
-# If the squares of numbers add up to no more, each of them is in the range of float32.
-_SQUARES = 1e76
+def halved(array: Array, dtype: np.dtype[Any]) -> Array | None:
+    """Return a 64-bit array in 32 bits if nothing is lost, in one pass in C; None where it is in doubt."""
+    if speedups is None:
+        return None
+    found: Array | None = speedups.halved(array)
+    return found if found is not None and found.dtype == dtype else None
 
 
-def narrowed(array: Array, dtype: np.dtype[Any]) -> Array | None:
-    """The array in a narrower dtype, if it is plain that nothing is lost: a quick look, for small arrays.
-
-    >>> narrowed(np.array([1, 2]), np.dtype("int32"))
-    array([1, 2], dtype=int32)
-    >>> narrowed(np.array([1, 2**40]), np.dtype("int32")) is None
-    True
-    """
-    old = array.dtype
-    if swift is not None:
-        found: Array | None = swift.halved(array)
-        if found is not None and found.dtype == dtype:
-            return found
-    if dtype.char == "f" and old.char == "d":
-        return _rounded(array, dtype) if np.vdot(array, array) <= _SQUARES else None
-    if dtype.kind == old.kind and dtype.kind in "iu":
-        new = array.astype(dtype, order="C", subok=False)
-        return new if new.astype(old).tobytes() == array.tobytes() else None
-    return None
+# So many bytes can be looked at in less time than it takes to call a ufunc.
+_FEW_BYTES = 1024
 
 
-@np.errstate(all="ignore")  # the least numbers become zero
-def _rounded(array: Array, dtype: np.dtype[Any]) -> Array:
-    return array.astype(dtype, order="C", subok=False)
+def canonical_bools(bools: Array) -> Array:
+    """Return the same array with each True as 1: to NumPy it may be any other byte, others rely on it."""
+    if bools.nbytes > _FEW_BYTES or bools.tobytes().translate(None, b"\0\1"):
+        np.not_equal(bools, False, out=bools)
+    return bools
 
 
 def first_lost(old: Array, new: Array) -> str:
-    """The first value that the cast from `old` to `new` lost, with its place; empty if none was.
+    """Return the first value that the cast from `old` to `new` lost, with its place; empty if none was.
 
     A float may round, but a finite one may not become infinite; integers must be equal.
 
     >>> first_lost(np.array([1, 2**40]), np.array([1, 0], np.int32))
     '1099511627776 at [1]'
     """
-    # Counted, for the methods `any` and `all` are written in Python.
+    # Counted, because the methods `any` and `all` are written in Python.
     if new.dtype.kind in "fc" and np.count_nonzero(np.isfinite(new)) == new.size:
         return ""
     if new.dtype.kind == "f":

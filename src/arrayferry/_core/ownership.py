@@ -4,16 +4,18 @@ Memory is taken over only when all of this holds; any doubt means a copy:
 
 * it is a plain `np.ndarray`: a subclass may carry state that sees the data;
 * it owns its data and has no base: a view's memory belongs to somebody else;
-* its memory is C-contiguous, aligned, native and writable: else a copy is needed anyway;
+* its memory is C-contiguous, aligned, native and writable: otherwise a copy is needed anyway;
 * it has no weak references, and is no object array: both give other ways in;
 * its reference count is that of an object which only its container holds, and the same is true of
   every container on the way to it. Only `dict`, `list` and `tuple` themselves count as containers
   here: nobody can hold one of those without being counted.
 
-`walk` measures the count. What the count is for an unshared object depends on the interpreter, so it
-is calibrated at import, through `walk` itself. From Python 3.14 on the interpreter borrows references
+The walk measures the count. What the count is for an unshared object depends on the interpreter, so it
+is calibrated at import, through the walk itself. From Python 3.14 on the interpreter borrows references
 (https://github.com/python/cpython/issues/133164) and a free-threaded build splits the count in two: a
 count proves nothing there, and every leaf is copied.
+
+`can_be_taken` is the proof in Python, `is_takeable` in `_speedups.c` its mirror in C.
 """
 
 from __future__ import annotations
@@ -31,12 +33,11 @@ from arrayferry._core.framework import Array
 __all__ = [
     "COUNTS_PROVE",
     "LARGE",
-    "OURS_TO_TAKE",
+    "can_be_taken",
     "is_fresh",
     "obstacle_to_sharing",
+    "obstacle_to_taking",
     "private_copy",
-    "WRITES_BACK",
-    "takeable",
 ]
 
 COUNTS_PROVE = (
@@ -45,35 +46,50 @@ COUNTS_PROVE = (
     and not sysconfig.get_config_var("Py_GIL_DISABLED")
 )
 
-# From this many bytes on, adopting aligned memory beats copying it once more.
+# From this many bytes on, taking over aligned memory beats copying it once more.
 LARGE = 1 << 18
 
 # C_CONTIGUOUS | OWNDATA | ALIGNED | WRITEABLE, as in numpy/ndarraytypes.h.
-OURS_TO_TAKE = 0x0001 | 0x0004 | 0x0100 | 0x0400
+_TAKEABLE = 0x0001 | 0x0004 | 0x0100 | 0x0400
 
 # The same, whoever owns the data.
-_SHAREABLE = OURS_TO_TAKE & ~0x0004
+_SHAREABLE = _TAKEABLE & ~0x0004
 
-# WRITEBACKIFCOPY: the one array that owns its data and has a base (else, as NumPy documents it, the
-# base of an array that owns its data is None).
-WRITES_BACK = 0x2000
-
-
-# The references to an object that only its container holds, as `walk` counts them: calibrated there.
+# The references to an object that only its container holds, as the walk counts them: calibrated there.
 # Until then nothing is low enough.
 unshared = -1
 
 
-def takeable(array: Array) -> bool:
-    """All conditions but the count."""
+def can_be_taken(array: Array) -> bool:
+    """Return whether all conditions hold except for the count."""
     return (
         type(array) is np.ndarray
-        and array.flags.num & OURS_TO_TAKE == OURS_TO_TAKE
+        and array.flags.num & _TAKEABLE == _TAKEABLE
         and array.base is None
         and array.dtype.isnative
         and not array.dtype.hasobject
         and not weakref.getweakrefcount(array)
     )
+
+
+def obstacle_to_taking(array: Array) -> str:
+    """Return a code for the first condition of `can_be_taken` that does not hold; empty when all do.
+
+    >>> obstacle_to_taking(np.zeros(3)), obstacle_to_taking(np.zeros(3)[::-1])
+    ('', 'view')
+    """
+    flags = array.flags
+    obstacles = {
+        "subclass": type(array) is not np.ndarray,
+        "view": array.base is not None or not flags.owndata,
+        "read-only": not flags.writeable,
+        "byte-order": not array.dtype.isnative,
+        "not-contiguous": not flags.c_contiguous,
+        "unaligned": not flags.aligned,
+        "weak-reference": weakref.getweakrefcount(array) > 0,
+        "objects": array.dtype.hasobject,
+    }
+    return next((code for code, is_so in obstacles.items() if is_so), "")
 
 
 def _references(box: list[Any]) -> int:
@@ -84,12 +100,12 @@ _boxed = _references([object()])
 
 
 def is_fresh(box: list[Array]) -> bool:
-    """Whether the one array in the box was just made: nobody but the box holds it."""
-    return COUNTS_PROVE and _references(box) <= _boxed and takeable(box[0])
+    """Return whether the one array in the box was just made: nobody but the box holds it."""
+    return COUNTS_PROVE and _references(box) <= _boxed and can_be_taken(box[0])
 
 
 def obstacle_to_sharing(array: Array) -> str:
-    """Why a framework of writable, strided arrays cannot see this memory as it is; empty if it can."""
+    """Return why a framework of writable, strided arrays cannot see this memory as it is; empty if it can."""
     # The strides of an axis with fewer than two elements may be anything, even where it is contiguous.
     odd = 1 in array.shape or 0 in array.shape
     if array.flags.num & _SHAREABLE == _SHAREABLE and array.dtype.isnative and not odd:
@@ -106,10 +122,12 @@ def obstacle_to_sharing(array: Array) -> str:
 
 
 def private_copy(array: Array, dtype: np.dtype[Any], alignment: int = 0) -> Array:
-    """The values in new, C-ordered, native memory, cast to `dtype`."""
+    """Return the values in new, C-ordered, native memory, cast to `dtype`."""
     if array.nbytes < LARGE:
         alignment = 0
-    if not alignment and array.dtype.num == dtype.num:  # else NumPy may keep a dtype that is only equal
+    if not alignment and array.dtype is dtype:
+        return np.array(array, order="C")
+    if not alignment and array.dtype.num == dtype.num:  # otherwise NumPy may keep a dtype that is only equal
         return np.array(array, dtype=dtype, order="C", copy=True)
     copy = _aligned(array.shape, dtype, alignment) if alignment else np.empty(array.shape, dtype)
     np.copyto(copy, array, casting="unsafe")

@@ -36,7 +36,7 @@ def _rules(out: Sequence[Leaf], converter: Converter, vector: bool) -> Iterator[
     if narrowed and target.wider:
         yield f"{_named(narrowed)}: narrowed. To keep all bits, {target.wider}"
     held = [leaf for leaf in out if "still hold" in leaf.why and leaf.nbytes >= _WORTH_IT]
-    if held and not target.alignment and converter.device is None:
+    if held and not target._fast.alignment and converter.device is None:
         total = size(sum(leaf.nbytes for leaf in held))
         yield f"{_named(held)}: {total} copied, being held. copy=False shares it, if neither side writes"
     if vector and any(re.match(r'info\["final_obs"\]\[\d+\]', leaf.path) for leaf in out):

@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from arrayferry._core.convert import Converter
-from arrayferry._core.framework import owner_of
+from arrayferry._core.convert import Converter, Namespace
+from arrayferry._core.registry import framework_of
+from arrayferry._core.walk import Slot
 from arrayferry._explain.advice import advice_for
 from arrayferry._explain.explanation import Explanation, merged
 from arrayferry._explain.leaves import Leaf, flat, kind_of, leaf_of, overlap, record
 from arrayferry._explain.why import memory_of
 from arrayferry.errors import FerryError, OptionError
 from arrayferry.wrappers import wrap
-from arrayferry.wrappers._boundary import RESET, STEP, Boundary, Namespace, returned
+from arrayferry.wrappers._boundary import RESET, STEP, Boundary, checked
 
 __all__ = ["of_environment"]
 
@@ -31,7 +32,7 @@ def of_environment(env: Any, to: Namespace, steps: int, seed: int | None, **opti
         raise OptionError(f"steps={steps}", "it is 1 or more")
     wrapped: Any = wrap(env, to, **options)
     boundary: Boundary = wrapped._boundary
-    out = boundary._outgoing
+    out = boundary.outgoing
     with suppress(FerryError):  # what is refused is told leaf by leaf, below
         wrapped.reset(seed=seed)  # the wrapper learns here whose arrays the environment takes
     env.action_space.seed(seed)
@@ -41,7 +42,7 @@ def of_environment(env: Any, to: Namespace, steps: int, seed: int | None, **opti
     for count in range(2 * steps):
         action = sample(env.action_space.sample())
         start = perf_counter()
-        member = boundary.enter(action)
+        member = boundary.convert_action(action)
         laps["action"].append(perf_counter() - start)
         going_in = _action_leaves(action, member, boundary, laps["action"][-1])
         box, rest, done = _stepped(env, member, laps["step"])
@@ -49,7 +50,7 @@ def of_environment(env: Any, to: Namespace, steps: int, seed: int | None, **opti
         if count % 2:  # in every other step, how long all of it takes; in the others, what each leaf does
             with suppress(FerryError):
                 start = perf_counter()
-                boundary.leave(box)
+                out._walker([*map(Slot, names)], tuple).unpack([tuple(box)])
                 laps["out"].append(perf_counter() - start)
         else:
             passes.append([*going_in, *record(out, box, names, _HOLDER), *rest])
@@ -65,7 +66,7 @@ def _stepped(env: Any, member: Any, laps: list[float]) -> tuple[list[Any], list[
     start = perf_counter()
     result = env.step(member)
     laps.append(perf_counter() - start)
-    obs, reward, terminated, truncated, info = returned(result, "step", STEP)
+    obs, reward, terminated, truncated, info = checked("step", STEP, result)
     del result
     if _is_vector(env):
         over = env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED and _any(terminated, truncated)
@@ -83,7 +84,7 @@ def _number(name: str, value: Any, kind: str) -> Leaf:
     before = kind_of(value)
     if before == kind:
         return Leaf(name, None, before, kind, (), "left alone", f"it stays a {kind}", 0, 0.0)
-    owner = owner_of(type(value))
+    owner = framework_of(type(value))
     start = owner.name if owner else "numpy" if isinstance(value, np.generic) else "python"
     return Leaf(name, None, before, kind, (start, "python"), "made", f"it becomes a {kind}", 0, 0.0)
 
@@ -93,7 +94,7 @@ def _action_leaves(action: Any, member: Any, boundary: Boundary, seconds: float)
     given, taken = flat(action, "action"), flat(member, "action")
     if given.keys() != taken.keys():  # a space whose members are built otherwise: all of it at once
         given, taken = {"action": action}, {"action": member}
-    incoming = boundary._incoming
+    incoming = boundary.incoming
     leaves = []
     for path, before in given.items():
         after = taken[path]
@@ -107,7 +108,7 @@ def _as_member(leaf: Leaf, before: Any, after: Any) -> Leaf:
         return replace(leaf, memory="made", why="one number, as the space has")
     if leaf.memory == "cast":
         return replace(leaf, why=f"the space has {leaf.after}")
-    if overlap(memory_of(before, owner_of(type(before))), memory_of(after, owner_of(type(after)))):
+    if overlap(memory_of(before, framework_of(type(before))), memory_of(after, framework_of(type(after)))):
         return replace(leaf, memory="shared", why="it is a member already")
     return leaf
 

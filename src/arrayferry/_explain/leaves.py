@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
-from arrayferry._core.containers import container_handler
+from arrayferry._core import ownership
+from arrayferry._core.containers import container_of
 from arrayferry._core.convert import Converter
-from arrayferry._core.framework import Framework, TypeTable, dtype_name, find_framework, owner_of
-from arrayferry._core.tree import KEEP, Container, walk
+from arrayferry._core.dtypes import dtype_name
+from arrayferry._core.leaf import route
+from arrayferry._core.registry import framework_of
+from arrayferry._core.type_cache import TypeCache
+from arrayferry._core.walk import KEEP, Container, Slot, unchanged, walk
 from arrayferry._explain.why import memory_of, why_copied
 from arrayferry.errors import FerryError
 
@@ -56,51 +58,28 @@ class Leaf:
         return f"{'cast to ' + self.after if self.memory == 'cast' else self.memory}: {self.why}"
 
 
-class _Paths:
-    """The paths in the order of a walk, which asks for every child before it enters the next."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._open: list[Iterator[str]] = [iter(names)]
-
-    def next(self) -> str:
-        while (path := next(self._open[-1], None)) is None:
-            self._open.pop()
-        return path
-
-    def enter(self, path: str, container: Container, node: Any) -> None:
-        self._open.append(iter([path + container.step(key) for key in container.keys(node)]))
-
-
 def record(converter: Converter, box: list[Any], names: Sequence[str], holder: str) -> list[Leaf]:
     """Convert the values in a list that alone holds them, and say what became of each leaf.
 
     A leaf that is refused is written down like the others, and the walk goes on.
     """
     leaves: list[Leaf] = []
-    paths = _Paths(names)
 
-    def watch(cls: type) -> Callable[[Any, int], Any]:
-        handle, owner = converter._handlers[cls], owner_of(cls)
+    def visit(path: str, value: Any, references: int | None, action: Callable[[Any, bool], Any]) -> Any:
+        source = framework_of(type(value))
+        why = why_copied(converter, source, value, references, holder) if source else ""
+        refusal: FerryError | None = None
+        start = perf_counter()
+        try:
+            found = action(value, references is not None and references <= ownership.unshared)
+        except FerryError as error:
+            found, refusal = value, error
+        seconds = perf_counter() - start
+        if type(found) is not Container:
+            leaves.append(leaf_of(path, value, found, converter, why, refusal, seconds))
+        return found
 
-        def watched(value: Any, references: int) -> Any:
-            path = paths.next()
-            why = why_copied(converter, owner, value, references, holder) if owner else ""
-            refusal: FerryError | None = None
-            start = perf_counter()
-            try:
-                found = handle(value, references)
-            except FerryError as error:
-                found, refusal = value, error
-            seconds = perf_counter() - start
-            if type(found) is Container and found is not KEEP:
-                paths.enter(path, found, value)
-            elif type(value) is not dict:  # an empty one: no leaf, and nothing to enter
-                leaves.append(leaf_of(path, value, found, converter, why, refusal, seconds))
-            return found
-
-        return watched
-
-    walk(box, TypeTable(watch), names)
+    walk(box, [*map(Slot, names)], converter._actions, visit=visit)
     return leaves
 
 
@@ -118,28 +97,28 @@ def leaf_of(
     found = value if kept else found
     before, after = kind_of(value), kind_of(found)
     memory, reason = "copied", why
-    owner, target = owner_of(type(value)), converter.framework
+    source, target = framework_of(type(value)), converter.framework
     hint = ""
     if refusal is not None:
         memory, reason, hint = "refused", refusal.what, refusal.hint
     elif kept:
         memory, reason = "left alone", f"{before} has no counterpart in {target.name}"
-    elif found is value and owner is None:
+    elif found is value and source is None:
         memory, reason = "left alone", f"a {before} is no array"
-    elif owner is None:
+    elif source is None:
         memory, reason = "made", "a number has no memory"
     elif converter.copy is False:  # else it would have been refused
         memory, reason = "shared", "copy=False"
-    elif overlap(memory_of(value, owner), memory_of(found, owner_of(type(found)))):
+    elif overlap(memory_of(value, source), memory_of(found, framework_of(type(found)))):
         memory, reason = "taken over", "nobody else holds it"
     elif after != before:
         asked = before in converter.dtypes
         memory, reason = "cast", "dtypes= asks for it" if asked else f"{target.name} has no {before} here"
     crossed = memory not in ("left alone", "refused")
-    route = _route(value, owner, target) if crossed else ()
+    through = route(value, source, target) if crossed else ()
     shape = getattr(value, "shape", None)
     shape = None if shape is None else tuple(shape)
-    return Leaf(path, shape, before, after, route, memory, reason, _nbytes(value), seconds, hint=hint)
+    return Leaf(path, shape, before, after, through, memory, reason, _nbytes(value), seconds, hint=hint)
 
 
 def kind_of(value: Any) -> str:
@@ -151,18 +130,6 @@ def kind_of(value: Any) -> str:
 def overlap(one: tuple[int, int] | None, two: tuple[int, int] | None) -> bool:
     """Whether two ranges of memory have anything in common."""
     return one is not None and two is not None and one[0] < two[1] and two[0] < one[1]
-
-
-def _route(value: Any, owner: Framework | None, target: Framework) -> tuple[str, ...]:
-    """The same choice as in `routes.Job.array_of`."""
-    if owner is None:
-        start = "numpy" if isinstance(value, np.generic) else "python"
-        return start, target.name
-    if owner is target or owner is find_framework("numpy") or target.name == "numpy":
-        return owner.name, target.name
-    if owner.on_host is not None and target.from_dlpack is not None and not owner.on_host(value):
-        return owner.name, "dlpack", target.name
-    return owner.name, "numpy", target.name
 
 
 def _nbytes(value: Any) -> int:
@@ -179,21 +146,10 @@ def flat(value: Any, name: str) -> dict[str, Any]:
     {'x["a"][0]': 1, 'x["a"][1]': 2}
     """
     found: dict[str, Any] = {}
-    paths = _Paths([name])
+    actions = TypeCache(lambda cls: container_of(cls) or unchanged)
 
-    def look(cls: type) -> Callable[[Any, int], Any]:
-        handle = container_handler(cls)
+    def visit(path: str, value: Any, references: int | None, action: Any) -> Any:
+        found[path] = value
 
-        def looked(value: Any, references: int) -> Any:
-            path = paths.next()
-            kind = handle(value, references) if handle else None
-            if type(kind) is Container:
-                paths.enter(path, kind, value)
-                return kind
-            found[path] = value
-            return value
-
-        return looked
-
-    walk([value], TypeTable(look), [name])
+    walk([value], [Slot(name)], actions, visit=visit)
     return found

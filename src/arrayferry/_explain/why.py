@@ -10,7 +10,6 @@ import numpy as np
 from arrayferry._core import ownership
 from arrayferry._core.convert import Converter
 from arrayferry._core.framework import Array, Framework
-from arrayferry._core.tree import MANY
 from arrayferry.errors import FerryError
 
 __all__ = ["memory_of", "obstacle_to_taking", "why_copied"]
@@ -38,14 +37,16 @@ def obstacle_to_taking(array: Array) -> str:
     return ""
 
 
-def why_copied(converter: Converter, source: Framework, array: Any, references: int, holder: str) -> str:
+def why_copied(
+    converter: Converter, source: Framework, array: Any, references: int | None, holder: str
+) -> str:
     """Why an array of the right dtype was copied nevertheless; asked before it crosses.
 
     Args:
         converter: what is about to convert it.
         source: whose array it is.
         array: the array.
-        references: to it, as `walk` counted them.
+        references: to it, as the walk counted them; None when its container can be reached.
         holder: who has it, if anybody, such as `"the environment"`.
     """
     target = converter.framework
@@ -57,14 +58,14 @@ def why_copied(converter: Converter, source: Framework, array: Any, references: 
         return obstacle
     if not ownership.COUNTS_PROVE:
         return "this Python cannot tell whether anybody else holds it"
-    if references >= MANY:
+    if references is None:
         return f"{holder} still hold{'' if holder == 'you' else 's'} what it is in"
     if references > ownership.unshared:
         return f"{holder} still hold{'' if holder == 'you' else 's'} it"
     if converter.device is not None:
         return f"it goes to {converter.device_name}"
-    if target.alignment:
-        return f"{target.name} adopts only memory that is aligned to {target.alignment} bytes"
+    if target._fast.alignment:
+        return f"{target.name} adopts only memory that is aligned to {target._fast.alignment} bytes"
     return f"{target.name} makes its own"
 
 

@@ -5,7 +5,7 @@ The files name their framework but do not import it; that happens when it is use
 
 from __future__ import annotations
 
-from arrayferry._core.framework import Strangers, register_framework
+from arrayferry._core.registry import register_fallback, register_framework
 from arrayferry._frameworks import (
     _generic,
     array_api_strict,
@@ -24,5 +24,4 @@ from arrayferry._frameworks import (
 for _framework in (numpy, torch, jax, cupy, dask, sparse, array_api_strict, mlx, tensorflow, paddle):
     register_framework(_framework.FRAMEWORK)
 
-Strangers.target = _generic.make
-Strangers.source = _generic.source
+register_fallback(target=_generic.make, source=_generic.source)

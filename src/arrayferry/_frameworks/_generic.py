@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from arrayferry._core.dtypes import ML_DTYPES, STANDARD, cast_for
-from arrayferry._core.framework import Array, Framework, dtype_name
+from arrayferry._core.dtypes import ML_DTYPES, STANDARD, cast_for, dtype_name
+from arrayferry._core.framework import Array, Devices, Framework
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
 _VIEWS: tuple[Callable[[Any], Any], ...] = (lambda array: np.from_dlpack(array, copy=False),)
@@ -39,10 +39,9 @@ def make(module: ModuleType) -> Framework:
         arrays=(),
         to_numpy=to_numpy,
         from_numpy=partial(from_numpy, module),
-        device=partial(device, module),
-        devices=lambda: tuple(map(str, _devices(module))),
         dtypes=cache(partial(dtypes, module)),
-        scalars=cache(partial(scalars, module)),
+        devices=Devices(find=partial(device, module), available=lambda: tuple(map(str, _devices(module)))),
+        default_dtypes=cache(partial(default_dtypes, module)),
     )
 
 
@@ -144,7 +143,7 @@ def _holds(module: ModuleType, device: Any, name: str) -> bool:
     return True
 
 
-def scalars(module: ModuleType, device: Any) -> dict[type, str]:
+def default_dtypes(module: ModuleType, device: Any) -> dict[type, str]:
     """As `module.asarray`."""
     return {kind: _default(module, kind) for kind in (int, float, complex)}
 

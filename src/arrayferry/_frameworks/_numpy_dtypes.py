@@ -8,7 +8,7 @@ from arrayferry._core.dtypes import ML_DTYPES, STANDARD, cast_for
 from arrayferry.errors import SharingError
 
 
-def within(array: Any, device: Any, dtype: str | None, share: bool) -> Any:
+def copy_within(array: Any, device: Any, dtype: str | None, share: bool) -> Any:
     """A copy of the same kind, lazy or sparse as it was; with `share`, the array itself."""
     cast = cast_for(array.dtype, STANDARD | ML_DTYPES, dtype)
     if cast is None:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arrayferry._core.dtypes import STANDARD
-from arrayferry._core.framework import Array, Framework, dtype_name
+from arrayferry._core.dtypes import STANDARD, dtype_name
+from arrayferry._core.framework import Array, Devices, Framework
 from arrayferry.errors import DeviceError, SharingError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _accepts(name: str, device: array_api_strict.Device | None) -> bool:
 
 
 @cache
-def scalars(device: array_api_strict.Device | None) -> dict[type, str]:
+def default_dtypes(device: array_api_strict.Device | None) -> dict[type, str]:
     """Its `device2` has other defaults than the rest."""
     import array_api_strict as xp
 
@@ -98,13 +98,9 @@ FRAMEWORK = Framework(
     # array API library.
     arrays=("array_api_strict._array_object:Array",),
     distributions=("array-api-strict",),
-    extra="strict",
     to_numpy=to_numpy,
     from_numpy=from_numpy,
-    place=lambda array: array.device,
-    device=device,
-    device_name=device_name,
-    devices=devices,
     dtypes=dtypes,
-    scalars=scalars,
+    devices=Devices(find=device, name=device_name, available=devices, of=lambda array: array.device),
+    default_dtypes=default_dtypes,
 )

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from arrayferry._core.dtypes import STANDARD
-from arrayferry._core.framework import Array, Framework
+from arrayferry._core.framework import Array, Devices, Framework
 from arrayferry.errors import DeviceError, SharingError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def from_numpy(array: Array, device: Any, share: bool) -> cupy.ndarray:
     return copy
 
 
-def within(array: cupy.ndarray, device: Any, dtype: str | None, share: bool) -> cupy.ndarray:
+def copy_within(array: cupy.ndarray, device: Any, dtype: str | None, share: bool) -> cupy.ndarray:
     """A copy, complete when this returns; with `share`, the array itself."""
     import cupy
 
@@ -96,14 +96,10 @@ FRAMEWORK = Framework(
     arrays=("cupy:ndarray",),
     # One distribution for each CUDA; `cupy` itself is the source.
     distributions=("cupy-cuda12x", "cupy-cuda13x", "cupy-cuda11x", "cupy"),
-    extra="cupy",
     to_numpy=to_numpy,
     from_numpy=from_numpy,
-    within=within,
+    copy_within=copy_within,
     from_dlpack=from_dlpack,
-    on_host=lambda array: False,
-    device=device,
-    device_name=device_name,
-    devices=devices,
     dtypes=lambda device: STANDARD,
+    devices=Devices(find=device, name=device_name, available=devices, on_host=lambda array: False),
 )

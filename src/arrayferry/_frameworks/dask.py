@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
-from arrayferry._core.framework import Array, Framework, owner_of
-from arrayferry._frameworks._numpy_dtypes import within
+from arrayferry._core.framework import Array, Framework
+from arrayferry._core.registry import framework_of
+from arrayferry._frameworks._numpy_dtypes import copy_within
 from arrayferry.errors import SharingError
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ def to_numpy(array: dask.array.Array, share: bool) -> Array | None:
     values = array.compute()
     if isinstance(values, np.ma.MaskedArray):
         return None  # a mask has no counterpart
-    owner = None if isinstance(values, np.ndarray) else owner_of(type(values))
-    return owner.to_numpy(values, False) if owner else np.asarray(values)
+    source = None if isinstance(values, np.ndarray) else framework_of(type(values))
+    return source.to_numpy(values, False) if source else np.asarray(values)
 
 
 def from_numpy(array: Array, device: Any, share: bool) -> dask.array.Array:
@@ -47,9 +48,8 @@ FRAMEWORK = Framework(
     modules=("dask.array", "dask"),
     arrays=("dask.array:Array",),
     distributions=("dask",),
-    extra="dask",
     to_numpy=to_numpy,
     from_numpy=from_numpy,
-    within=within,
+    copy_within=copy_within,
     dtypes=lambda device: STANDARD | ML_DTYPES,
 )

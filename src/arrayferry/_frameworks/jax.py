@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
-from arrayferry._core.framework import Array, Framework
-from arrayferry._core.swift import copied
+from arrayferry._core.framework import Array, Devices, FastPaths, Framework
+from arrayferry._core.speedups import speedups
 from arrayferry._frameworks._jax_put import array_type, forget, put_on
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
@@ -82,29 +82,30 @@ def to_numpy(array: jax.Array, share: bool) -> Array | None:
     return np.asarray(array)
 
 
-def snapshot(cls: type) -> Callable[[jax.Array], Array | None] | None:
-    """A copy in NumPy, over the buffer protocol."""
-    return _snapshot if not _forked and cls is array_type() else None
+def to_private(cls: type) -> Callable[[jax.Array], Array | None] | None:
+    """Copy in C what NumPy sees over the buffer protocol."""
+    return _copy if speedups is not None and not _forked and cls is array_type() else None
 
 
-def _snapshot(array: jax.Array) -> Array | None:
+def _copy(array: jax.Array) -> Array | None:
     try:
-        return None if _forked else copied(np.asarray(array))
-    except (RuntimeError, TypeError, ValueError):
+        found: Array | None = None if _forked else speedups.copied(np.asarray(array))
+    except (RuntimeError, TypeError, ValueError):  # no values: `to_numpy` says why
         return None
+    return found
 
 
-def number(array: jax.Array) -> Any:
+def item(array: jax.Array) -> Any:
     """JAX's own `tolist` asks itself many questions."""
     return None if _forked else np.asarray(array).tolist()
 
 
 def from_numpy(array: Array, device: Any, share: bool) -> jax.Array:
     """An array that adopts the memory if it is aligned, and else a copy of it."""
-    return _alias(array, device) if share else adopt(device)(array)
+    return _alias(array, device) if share else from_private(device)(array)
 
 
-def adopt(device: Any) -> Callable[[Array], jax.Array]:
+def from_private(device: Any) -> Callable[[Array], jax.Array]:
     """The faster `device_put`."""
     return put_on(device, _refuse_if_forked)
 
@@ -113,7 +114,7 @@ def _alias(array: Array, device: Any) -> jax.Array:
     address = array.__array_interface__["data"][0]
     if obstacle := _obstacle_to_sharing(array, address, device):
         raise SharingError(f"JAX cannot share this memory: {obstacle}", "copy=None")
-    shared = adopt(device)(array)
+    shared = from_private(device)(array)
     if array.size and shared.unsafe_buffer_pointer() != address:
         raise SharingError("JAX copied this memory although it could have been shared", "copy=None")
     return shared
@@ -134,7 +135,7 @@ def _obstacle_to_sharing(array: Array, address: int, device: Any) -> str:
     return ""
 
 
-def within(array: jax.Array, device: Any, dtype: str | None, share: bool) -> jax.Array | None:
+def copy_within(array: jax.Array, device: Any, dtype: str | None, share: bool) -> jax.Array | None:
     """A copy that is complete, so that the original may be donated; with `share`, the array itself."""
     import jax
     import jax.numpy as jnp
@@ -226,7 +227,7 @@ def dtypes(device: Any) -> frozenset[str]:
     return _ALL if _x64() else _WITHOUT_X64
 
 
-def scalars(device: Any) -> dict[type, str]:
+def default_dtypes(device: Any) -> dict[type, str]:
     """As `jnp.asarray`, but strongly typed."""
     if _x64():
         return {int: "int64", float: "float64", complex: "complex128"}
@@ -267,24 +268,22 @@ FRAMEWORK = Framework(
     name="jax",
     modules=("jax.numpy", "jax"),
     arrays=("jax:Array", "jax.core:Tracer", "jax:Ref"),
-    distributions=("jax",),
-    extra="jax",
     to_numpy=to_numpy,
-    snapshot=snapshot,
     from_numpy=from_numpy,
-    adopt=adopt,
-    # XLA counts on bools that are 0 or 1; NumPy's may be any byte.
-    plain_dtypes=lambda device: STANDARD & _WITHOUT_X64 - {"bool"},
-    within=within,
-    from_dlpack=from_dlpack,
-    item=lambda cls: number if not _forked and cls is array_type() else None,
-    on_host=on_host,
-    device=device,
-    device_name=device_name,
-    devices=devices,
     dtypes=dtypes,
-    scalars=scalars,
+    default_dtypes=default_dtypes,
+    devices=Devices(find=device, name=device_name, available=devices, on_host=on_host),
+    copy_within=copy_within,
+    from_dlpack=from_dlpack,
     immutable=True,
-    alignment=ALIGNMENT,
+    distributions=("jax",),
     wider='enable 64-bit types: jax.config.update("jax_enable_x64", True)',
+    _fast=FastPaths(
+        from_private=from_private,
+        # XLA relies on bools that are 0 or 1; NumPy's may be any byte.
+        plain_dtypes=lambda device: STANDARD & _WITHOUT_X64 - {"bool"},
+        to_private=to_private,
+        item=lambda cls: item if not _forked and cls is array_type() else None,
+        alignment=ALIGNMENT,
+    ),
 )

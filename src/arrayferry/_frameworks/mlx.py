@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arrayferry._core.dtypes import STANDARD
-from arrayferry._core.framework import Array, Framework
+from arrayferry._core.framework import Array, Devices, Framework
 from arrayferry.errors import DeviceError, SharingError
 
 if TYPE_CHECKING:
@@ -91,12 +91,9 @@ FRAMEWORK = Framework(
     modules=("mlx.core", "mlx"),
     arrays=("mlx.core:array",),
     distributions=("mlx",),
-    extra="mlx",
     to_numpy=to_numpy,
     from_numpy=from_numpy,
-    device=device,
-    device_name=device_name,
-    devices=devices,
     dtypes=dtypes,
-    scalars=lambda device: {int: "int32", float: "float32", complex: "complex64"},
+    devices=Devices(find=device, name=device_name, available=devices),
+    default_dtypes=lambda device: {int: "int32", float: "float32", complex: "complex64"},
 )

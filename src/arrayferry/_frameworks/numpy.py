@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
-from arrayferry._core.framework import Array, Framework
+from arrayferry._core.framework import Array, FastPaths, Framework
 
 DTYPES = STANDARD | ML_DTYPES
 
@@ -28,8 +28,8 @@ def from_numpy(array: Array, device: Any, share: bool) -> Array:
     return np.asarray(array)
 
 
-def adopt(device: Any) -> Callable[[Array], Array]:
-    """Itself."""
+def from_private(device: Any) -> Callable[[Array], Array]:
+    """Return what returns the array itself."""
     return lambda array: array
 
 
@@ -37,11 +37,9 @@ FRAMEWORK = Framework(
     name="numpy",
     modules=("numpy",),
     arrays=("numpy:ndarray",),
-    distributions=("numpy",),
     to_numpy=to_numpy,
     from_numpy=from_numpy,
-    adopt=adopt,
-    aliases=True,
-    plain_dtypes=lambda device: STANDARD,
     dtypes=lambda device: DTYPES,
+    distributions=("numpy",),
+    _fast=FastPaths(from_private=from_private, plain_dtypes=lambda device: STANDARD, aliases=True),
 )

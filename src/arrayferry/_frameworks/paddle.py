@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
-from arrayferry._core.framework import Array, Framework
+from arrayferry._core.framework import Array, Devices, Framework
 from arrayferry._core.ownership import obstacle_to_sharing
 from arrayferry.errors import DeviceError, NotInstalledError, SharingError, UnsupportedError
 
@@ -69,7 +69,7 @@ def _wrap(array: Array) -> paddle.Tensor:
     return paddle.from_dlpack(array.view(bits)).view(array.dtype.name)
 
 
-def place(tensor: Any) -> str:
+def device_of(tensor: Any) -> str:
     """The name of the device that it is on."""
     _refuse_what_has_no_memory(tensor)
     return _plain_name(tensor.place)
@@ -112,7 +112,7 @@ def _dtypes() -> frozenset[str]:
     return frozenset(name for name in known if _name(getattr(paddle, name, "")) == name)
 
 
-def scalars(device: Any) -> dict[type, str]:
+def default_dtypes(device: Any) -> dict[type, str]:
     """As `paddle.to_tensor`: floats are of Paddle's default dtype."""
     import paddle
 
@@ -155,13 +155,10 @@ FRAMEWORK = Framework(
     modules=("paddle",),
     arrays=("paddle:Tensor", "paddle.pir:Value", "paddle.static:Variable"),
     distributions=("paddlepaddle", "paddlepaddle-gpu"),
-    extra="paddle",
     before_import=before_import,
     to_numpy=to_numpy,
     from_numpy=from_numpy,
-    place=place,
-    device=device,
-    devices=devices,
     dtypes=dtypes,
-    scalars=scalars,
+    devices=Devices(find=device, available=devices, of=device_of),
+    default_dtypes=default_dtypes,
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from arrayferry._core.dtypes import STANDARD
 from arrayferry._core.framework import Array, Framework
-from arrayferry._frameworks._numpy_dtypes import within
+from arrayferry._frameworks._numpy_dtypes import copy_within
 from arrayferry.errors import SharingError
 
 if TYPE_CHECKING:
@@ -41,9 +41,8 @@ FRAMEWORK = Framework(
     modules=("sparse",),
     arrays=("sparse:SparseArray",),
     distributions=("sparse",),
-    extra="sparse",
     to_numpy=to_numpy,
     from_numpy=from_numpy,
-    within=within,
+    copy_within=copy_within,
     dtypes=lambda device: STANDARD,
 )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
-from arrayferry._core.framework import Array, Framework
+from arrayferry._core.framework import Array, Devices, Framework
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _alias(array: Array, device: str | None) -> tf.Tensor:
     return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
 
 
-def place(tensor: Any) -> str:
+def device_of(tensor: Any) -> str:
     """The name of the device that it is on."""
     _refuse_what_has_no_values(tensor)
     return _plain_name(tensor.device)
@@ -146,13 +146,10 @@ FRAMEWORK = Framework(
         f"tensorflow:{kind}" for kind in "Tensor Variable RaggedTensor SparseTensor IndexedSlices".split()
     ),
     distributions=("tensorflow", "tensorflow-cpu", "tensorflow-macos"),
-    extra="tensorflow",
     to_numpy=to_numpy,
     from_numpy=from_numpy,
-    place=place,
     immutable=True,
-    device=device,
-    devices=devices,
     dtypes=dtypes,
-    scalars=lambda device: {int: "int32", float: "float32", complex: "complex128"},
+    devices=Devices(find=device, available=devices, of=device_of),
+    default_dtypes=lambda device: {int: "int32", float: "float32", complex: "complex128"},
 )

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
-from arrayferry._core.framework import Array, Framework
+from arrayferry._core.framework import Array, Devices, FastPaths, Framework
 from arrayferry._core.ownership import obstacle_to_sharing
-from arrayferry._core.swift import snapshots
+from arrayferry._core.speedups import speedups
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -70,11 +70,14 @@ def to_numpy(tensor: torch.Tensor, share: bool) -> Array:
 
 
 @cache
-def snapshot(cls: type[torch.Tensor]) -> Callable[[torch.Tensor], Array | None] | None:
-    """A copy of what is no subclass. Torch's `numpy()` refuses all that it should, but for missing memory."""
-    if cls is not sys.modules["torch"].Tensor:
+def to_private(cls: type[torch.Tensor]) -> Callable[[torch.Tensor], Array | None] | None:
+    """Copy plain tensors in C. Torch's `numpy()` refuses all that it should, except for missing memory."""
+    if speedups is None or cls is not sys.modules["torch"].Tensor:
         return None
-    return snapshots(cls.numpy, cls.untyped_storage, sys.modules["torch"].UntypedStorage.data_ptr)
+    copy: Callable[[torch.Tensor], Array | None] = speedups.PrivateCopy(
+        cls.numpy, cls.untyped_storage, sys.modules["torch"].UntypedStorage.data_ptr
+    ).take
+    return copy
 
 
 def _extended_to_numpy(tensor: torch.Tensor, name: str, share: bool) -> Array:
@@ -93,7 +96,7 @@ def _extended_to_numpy(tensor: torch.Tensor, name: str, share: bool) -> Array:
     raise UnsupportedError(f"NumPy has no {name}", "tensor.to() a dtype that it has")
 
 
-def adopt(device: torch.device | None) -> Callable[[Array], torch.Tensor] | None:
+def from_private(device: torch.device | None) -> Callable[[Array], torch.Tensor] | None:
     """Torch's own call."""
     import torch
 
@@ -101,7 +104,7 @@ def adopt(device: torch.device | None) -> Callable[[Array], torch.Tensor] | None
 
 
 @cache
-def outside() -> tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]]:
+def mode() -> tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]]:
     """A tensor made inside inference_mode can never be trained on, not even after it has ended."""
     import torch
 
@@ -112,10 +115,10 @@ def from_numpy(array: Array, device: torch.device | None, share: bool) -> torch.
     """A tensor on the array's memory, or on the device."""
     if share:
         _refuse_what_cannot_be_aliased(array, device)
-    is_inside, context = outside()
-    if not is_inside():
+    is_on, without = mode()
+    if not is_on():
         return _wrap(array, device)
-    with context():
+    with without():
         return _wrap(array, device)
 
 
@@ -130,7 +133,9 @@ def _wrap(array: Array, device: torch.device | None) -> torch.Tensor:
     return tensor if device is None else tensor.to(device)
 
 
-def within(tensor: torch.Tensor, device: torch.device | None, dtype: str | None, share: bool) -> torch.Tensor:
+def copy_within(
+    tensor: torch.Tensor, device: torch.device | None, dtype: str | None, share: bool
+) -> torch.Tensor:
     """A clone without history; with `share`, the same memory."""
     import torch
 
@@ -193,7 +198,7 @@ def _dtypes_on(device_type: str) -> frozenset[str]:
     return frozenset(name for name in STANDARD | ML_DTYPES if hasattr(torch, name)) - missing
 
 
-def scalars(device: Any) -> dict[type, str]:
+def default_dtypes(device: Any) -> dict[type, str]:
     """As `torch.asarray`: floats are of torch's default dtype."""
     return _scalars(sys.modules["torch"].get_default_dtype())
 
@@ -267,22 +272,25 @@ FRAMEWORK = Framework(
     name="torch",
     modules=("torch",),
     arrays=("torch:Tensor",),
-    distributions=("torch",),
-    extra="torch",
     to_numpy=to_numpy,
-    snapshot=snapshot,
-    item=lambda cls: cls.tolist if cls is sys.modules["torch"].Tensor else None,
     from_numpy=from_numpy,
-    adopt=adopt,
-    aliases=True,
-    outside=outside,
-    plain_dtypes=lambda device: STANDARD & dtypes(device),
-    within=within,
-    place=lambda tensor: tensor.device,
-    from_dlpack=from_dlpack,
-    on_host=lambda tensor: bool(tensor.is_cpu),
-    device=device,
-    devices=devices,
     dtypes=dtypes,
-    scalars=scalars,
+    default_dtypes=default_dtypes,
+    devices=Devices(
+        find=device,
+        available=devices,
+        of=lambda tensor: tensor.device,
+        on_host=lambda tensor: bool(tensor.is_cpu),
+    ),
+    copy_within=copy_within,
+    from_dlpack=from_dlpack,
+    distributions=("torch",),
+    _fast=FastPaths(
+        from_private=from_private,
+        plain_dtypes=lambda device: STANDARD & dtypes(device),
+        aliases=True,
+        to_private=to_private,
+        item=lambda cls: cls.tolist if cls is sys.modules["torch"].Tensor else None,
+        mode=mode,
+    ),
 )

@@ -65,7 +65,7 @@ def run(words: list[str]) -> int:
     try:
         if not arguments.traceback:
             warnings.filterwarnings("ignore", module="gymnasium")
-            warnings.filterwarnings("ignore", category=arrayferry.KeptWarning)
+            warnings.filterwarnings("ignore", category=arrayferry.errors.KeptWarning)
         command: Command = arguments.command
         return command.run(arguments, Screen(as_json=arguments.json))
     except BrokenPipeError:  # whoever read this has seen enough

@@ -12,8 +12,8 @@ from typing import Any
 
 import arrayferry
 from arrayferry._core import ownership
-from arrayferry._core.framework import find_framework, registered
-from arrayferry._core.swift import swift
+from arrayferry._core.registry import find_framework, registered
+from arrayferry._core.speedups import speedups
 from arrayferry._explain.render import microseconds
 from arrayferry.cli.exits import FINE, FOUND, UsageError, one_line
 from arrayferry.cli.hazards import Hazard, known_hazards
@@ -71,7 +71,7 @@ def run(arguments: Namespace, screen: Screen) -> int:
         {
             "python": platform.python_version(),
             "takes_over": ownership.COUNTS_PROVE,
-            "in_c": swift is not None,
+            "in_c": speedups is not None,
             "frameworks": [asdict(one) for one in frameworks],
             "memcpy_seconds": memcpy,
             "pairs": [asdict(pair) for pair in pairs],
@@ -99,10 +99,10 @@ def _look(name: str) -> Installed:
     version = arrayferry.frameworks()[name].version
     try:
         framework = find_framework(name)
-        devices = framework.devices()
+        devices = framework.devices.available()
         if not devices:
             return Installed(name, version, problem="it has no device here")
-        scalars, dtypes = framework.scalars(None), framework.dtypes(None)
+        scalars, dtypes = framework.default_dtypes(None), framework.dtypes(None)
         x64 = {"int64", "float64"} <= dtypes
         return Installed(name, version, devices, x64, scalars[int], scalars[float])
     except Exception as error:  # a broken installation breaks in its own way
@@ -111,7 +111,7 @@ def _look(name: str) -> Installed:
 
 def _command(name: str) -> str:
     framework = registered()[name]
-    package = f'"arrayferry[{framework.extra}]"' if framework.extra else name
+    package = (*framework.distributions, name)[0]
     return f"pip install {package}"
 
 
@@ -125,7 +125,7 @@ def _missing() -> list[tuple[str, str, str]]:
 def _about() -> str:
     way = "taken over where nobody else holds it" if ownership.COUNTS_PROVE else "always copied"
     where = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    slow = "" if swift or not ownership.COUNTS_PROVE else _WITHOUT_C
+    slow = "" if speedups or not ownership.COUNTS_PROVE else _WITHOUT_C
     return f"arrayferry {arrayferry.__version__} on {where}; memory is {way}{slow}\n"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import arrayferry
-from arrayferry._core.framework import find_framework
+from arrayferry._core.registry import find_framework
 from arrayferry.cli.environments import make
 from arrayferry.cli.measure import Trip
 
@@ -29,10 +29,10 @@ def rivals(env_id: str, vector: int | None, to: str, without: Iterable[str] = ()
     """Trips of each: the environment alone, an expert's own lines, Gymnasium's wrapper, ours."""
     ours: Any = arrayferry.wrap(make(env_id, vector), to)
     ours.reset(seed=_SEED)
-    home = ours._boundary._incoming.framework.name  # the wrapper has learned it by now
+    home = ours._boundary.incoming.framework.name  # the wrapper has learned it by now
     ours.action_space.seed(_SEED)
     sampled = [ours.action_space.sample() for _ in range(_ACTIONS)]
-    native = [ours._boundary.enter(action) for action in sampled]
+    native = [ours._boundary.convert_action(action) for action in sampled]
     given = arrayferry.convert(sampled, to)
     envs: dict[str, tuple[Callable[[], Any], list[Any]]] = {
         BARE: (lambda: make(env_id, vector), native),

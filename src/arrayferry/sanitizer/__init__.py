@@ -2,7 +2,7 @@
 
 | file | the one idea |
 |---|---|
-| `findings.py` | what it has to say |
+| `report.py` | what it has to say |
 | `notes.py` | where findings are collected, and told once |
 | `leaves.py` | the leaves of a value, and whether somebody holds their memory |
 | `memory.py` | memory that was handed over, as it was then |
@@ -12,12 +12,12 @@
 | `inspector.py` | all of it, one call after the other |
 | `wrapper.py` | the wrappers around an environment |
 | `switch.py` | on and off, for one environment or a whole program |
-| `check.py` | drives an environment, watched |
+| `driver.py` | drives an environment, watched |
 """
 
 from __future__ import annotations
 
-from arrayferry.sanitizer.findings import Finding, Report, SanitizerError, SanitizerWarning
+from arrayferry.sanitizer.report import Finding, Report, SanitizerError, SanitizerWarning
 from arrayferry.sanitizer.switch import findings, sanitize
 from arrayferry.sanitizer.wrapper import Sanitizer, VectorSanitizer
 

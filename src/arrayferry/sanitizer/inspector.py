@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from arrayferry.sanitizer.findings import Report
 from arrayferry.sanitizer.leaves import PASSED, Leaf, Reader
 from arrayferry.sanitizer.memory import Loans
 from arrayferry.sanitizer.notes import Notes
+from arrayferry.sanitizer.report import Report
 from arrayferry.sanitizer.values import Values
 from arrayferry.sanitizer.writes import Writes
 

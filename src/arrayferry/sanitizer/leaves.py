@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from sys import getrefcount
@@ -13,9 +13,11 @@ from weakref import getweakrefcount
 import numpy as np
 
 from arrayferry._core import ownership
-from arrayferry._core.containers import OBJECT_ARRAY, container_handler
-from arrayferry._core.framework import Array, Framework, TypeTable, owner_of
-from arrayferry._core.tree import KEEP, Handler, walk
+from arrayferry._core.containers import OBJECT_ARRAY, container_of
+from arrayferry._core.framework import Array, Framework
+from arrayferry._core.registry import framework_of
+from arrayferry._core.type_cache import TypeCache
+from arrayferry._core.walk import Action, Slot, unchanged, walk
 from arrayferry.errors import FerryError, SharingError
 
 __all__ = ["PASSED", "Form", "Leaf", "Reader", "first_where"]
@@ -25,9 +27,6 @@ Form = tuple[str, Any, tuple[int, ...]]
 
 # How arrays of these kinds look in memory is all there is to them.
 _PLAIN = "biufcmMSUV"
-
-# `walk` gives more than this for what is in a container that somebody may hold in ways it cannot count.
-_COUNTABLE = 1 << 60
 
 
 @dataclass(slots=True, eq=False)
@@ -71,8 +70,7 @@ class Reader:
     """Finds the leaves. It holds on to nothing, and a copy of it is a new one."""
 
     def __init__(self) -> None:
-        self._handlers = TypeTable(self._handler_for)
-        self._references = 0
+        self._actions = TypeCache(_action_of)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Reader, ()
@@ -88,29 +86,27 @@ class Reader:
         found: list[Leaf] = []
         counts: dict[int, int] = {}
 
-        def keep(name: str, path: Callable[[], str], value: Any) -> None:
-            owner = None if isinstance(value, np.generic) else owner_of(type(value))
+        def visit(path: str, value: Any, references: int | None, action: Any) -> Any:
+            if isinstance(value, np.ndarray) and value.dtype.kind == "O":
+                return OBJECT_ARRAY
+            owner = None if isinstance(value, np.generic) else framework_of(type(value))
             view, in_place = _view(value, owner)
-            found.append(Leaf(name, path(), value, owner, None, view, in_place))
-            if in_place:  # counted when it is met first: the leaf counts, too
-                counts.setdefault(id(value), self._references)
+            name = path[: min(path.find(mark) % (len(path) + 1) for mark in ".[")]
+            found.append(Leaf(name, path, value, owner, None, view, in_place))
+            if in_place and references is not None:  # counted when it is met first: the leaf counts, too
+                counts.setdefault(id(value), references)
+            return value
 
         with suppress(FerryError):  # the conversion itself will say it
-            walk(box, self._handlers, names, keep)
+            walk(box, [*map(Slot, names)], self._actions, visit=visit)
         if counts and ownership.COUNTS_PROVE:
             _tell_who_is_held([leaf for leaf in found if leaf.in_place], counts, passed)
         return found
 
-    def _handler_for(self, cls: type) -> Handler:
-        is_array = issubclass(cls, np.ndarray) or owner_of(cls) is not None
-        container = None if is_array or issubclass(cls, np.generic) else container_handler(cls)
-        return container or self._leaf
 
-    def _leaf(self, value: Any, references: int) -> Any:
-        if isinstance(value, np.ndarray) and value.dtype.kind == "O":
-            return OBJECT_ARRAY
-        self._references = references
-        return KEEP
+def _action_of(cls: type) -> Action:
+    is_array = issubclass(cls, (np.ndarray, np.generic)) or framework_of(cls) is not None
+    return (None if is_array else container_of(cls)) or unchanged
 
 
 def _view(value: Any, owner: Framework | None) -> tuple[Any, bool]:
@@ -142,7 +138,7 @@ def _tell_who_is_held(leaves: list[Leaf], counts: dict[int, int], passed: int) -
     others = {key: count - (times[key] - 1) - views[key] for key, count in counts.items()}
     for leaf in leaves:
         key = id(leaf.value)
-        if others[key] < _COUNTABLE:
+        if key in others:
             on_the_way = passed if leaf.path == leaf.name else 0
             leaf.held = others[key] - on_the_way > ownership.unshared or _is_seen(leaf.value, others, views)
 

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from arrayferry._core.framework import describe, owner_of
-from arrayferry._core.tree import Container
+from arrayferry._core.registry import describe, framework_of
 from arrayferry.sanitizer.leaves import first_where
-from arrayferry.spaces import numpy_converter
+from arrayferry.spaces.members import to_numpy
 
 __all__ = ["Judge", "changeable", "judge"]
 
@@ -45,7 +44,7 @@ def _asking(space: spaces.Space[Any]) -> Judge:
             fine = False
             with suppress(Exception):  # arrays of another framework are strange to some
                 fine = space.contains(value)
-            fine = fine or space.contains(numpy_converter()(value))
+            fine = fine or space.contains(to_numpy(value))
         if not fine:
             yield path, f"it is not in {space}"
 
@@ -181,8 +180,8 @@ def _array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     """An array of any framework as NumPy sees it; of anything else, an array that is made of it."""
     if isinstance(value, np.ndarray):
         return value
-    if owner := owner_of(type(value)):
-        return np.asarray(owner.to_numpy(value, False))
+    if framework := framework_of(type(value)):
+        return np.asarray(framework.to_numpy(value, False))
     return np.asarray(value, dtype=dtype)
 
 
@@ -192,4 +191,5 @@ def _amount(value: Any) -> str:
     return describe(value)
 
 
-_step = Container.step
+def _step(key: Any) -> str:
+    return f'["{key}"]' if type(key) is str else f"[{key!r}]"

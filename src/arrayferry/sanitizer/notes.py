@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import Literal
 
-from arrayferry._core.warn import warn_agent
-from arrayferry.sanitizer.findings import Finding, SanitizerWarning, Severity
+from arrayferry._core.messages import warn_caller
+from arrayferry.sanitizer.report import Finding, SanitizerWarning, Severity
 
 __all__ = ["Notes"]
 
@@ -55,7 +55,7 @@ class Notes:
         for finding in untold:
             if self._on_finding == "raise":
                 raise finding.as_error()
-            warn_agent(str(finding), SanitizerWarning)
+            warn_caller(str(finding), SanitizerWarning)
 
     def findings(self) -> tuple[Finding, ...]:
         """All of them, in the order in which they were found."""

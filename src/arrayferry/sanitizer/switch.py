@@ -11,7 +11,7 @@ import gymnasium as gym
 from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
 
 from arrayferry.errors import OptionError, UnsupportedError
-from arrayferry.sanitizer.findings import Report
+from arrayferry.sanitizer.report import Report
 from arrayferry.sanitizer.wrapper import Sanitizer, VectorSanitizer, _Watched
 
 __all__ = ["Mode", "findings", "sanitize", "unwatched", "watched"]

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arrayferry._core.dtypes import ML_DTYPES
-from arrayferry._core.framework import dtype_name
-from arrayferry.sanitizer.findings import Severity
+from arrayferry._core.dtypes import ML_DTYPES, dtype_name
 from arrayferry.sanitizer.leaves import Form, Leaf, first_where
 from arrayferry.sanitizer.members import Judge, changeable, judge
 from arrayferry.sanitizer.notes import Notes
+from arrayferry.sanitizer.report import Severity
 
 if TYPE_CHECKING:
     from gymnasium import spaces

@@ -10,8 +10,8 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv, VectorWrapper
 
 from arrayferry.errors import OptionError
-from arrayferry.sanitizer.findings import Report
 from arrayferry.sanitizer.inspector import Inspector
+from arrayferry.sanitizer.report import Report
 
 __all__ = ["Sanitizer", "VectorSanitizer"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from sys import getrefcount
 
-from arrayferry.sanitizer.findings import Severity
 from arrayferry.sanitizer.leaves import Leaf
 from arrayferry.sanitizer.memory import Loan, Loans
 from arrayferry.sanitizer.notes import Notes
+from arrayferry.sanitizer.report import Severity
 
 __all__ = ["Writes"]
 

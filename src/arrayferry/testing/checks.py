@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from arrayferry._core.convert import Converter, convert
-from arrayferry._core.dtypes import cast_for
-from arrayferry._core.framework import Array, dtype_name, find_framework
-from arrayferry._core.inventory import frameworks
+from arrayferry._core.dtypes import cast_for, dtype_name
+from arrayferry._core.framework import Array
+from arrayferry._core.registry import find_framework, frameworks
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 from arrayferry.testing.values import (
     CONTAINERS,
@@ -51,7 +51,7 @@ def check_leaves(name: str) -> None:
 
 def check_scalars(name: str) -> None:
     """A number becomes a 0-d array of the default dtype, strongly typed; it has to fit."""
-    defaults = find_framework(name).scalars(None)
+    defaults = find_framework(name).default_dtypes(None)
     for number in 3, -1, 0.25, -0.0, 1.5 - 2j:
         result = convert(number, name)
         _expect_array(result, name, np.asarray(number, defaults[type(number)]), repr(number))
@@ -122,7 +122,7 @@ def check_containers(name: str) -> None:
 def check_devices(name: str) -> None:
     """Every device in the list can be named; another one is an error that lists them."""
     framework, source = find_framework(name), edges("float32")
-    for device in framework.devices():
+    for device in framework.devices.available():
         result = convert(source, name, device)
         _expect(tuple(result.shape) == source.shape, f"on {device}: {source!r} became {result!r}")
         try:
@@ -130,12 +130,12 @@ def check_devices(name: str) -> None:
         except UnsupportedError as error:  # meta has shapes, but no values
             _expect(device == "meta", f"on {device}: {error}")
     unknown = "no-such-device:7"
-    _expect_error(DeviceError, lambda: Converter(name, unknown), unknown, *framework.devices())
+    _expect_error(DeviceError, lambda: Converter(name, unknown), unknown, *framework.devices.available())
 
 
 def check_pickling(name: str) -> None:
     """A converter can be pickled, whatever its device, and then does the same."""
-    for device in (None, *find_framework(name).devices()):
+    for device in (None, *find_framework(name).devices.available()):
         converter = Converter(name, device, copy=True, dtypes={"int16": "int32"})
         again = pickle.loads(pickle.dumps(converter))
         same = again.device == converter.device and repr(again) == repr(converter)

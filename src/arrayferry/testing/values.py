@@ -13,7 +13,8 @@ import numpy as np
 
 from arrayferry._core.convert import convert
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
-from arrayferry._core.framework import Array, Framework, owner_of
+from arrayferry._core.framework import Array, Framework
+from arrayferry._core.registry import framework_of
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -261,7 +262,7 @@ def _seen(array: Any) -> Array:
 
 
 def _owner(array: Any) -> Framework:
-    owner = owner_of(type(array))
+    owner = framework_of(type(array))
     if owner is None:
         raise AssertionError(f"{array!r} is no array")
     return owner

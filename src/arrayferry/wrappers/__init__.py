@@ -9,7 +9,6 @@ ours, all others are Gymnasium's.
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from gymnasium import wrappers as _gymnasium
@@ -22,10 +21,6 @@ from arrayferry.wrappers.pairs import *  # noqa: F403
 
 __all__ = ["ArrayConversion", "vector", "wrap"]
 __all__ += _pairs.__all__
-
-# Gymnasium has a file for each pair; here they are rows of one table.
-for _name in ("jax_to_numpy", "jax_to_torch", "numpy_to_torch"):
-    sys.modules[f"{__name__}.{_name}"] = _pairs
 
 
 def __getattr__(name: str) -> Any:

@@ -2,71 +2,110 @@
 
 from __future__ import annotations
 
-from inspect import signature
-from typing import TYPE_CHECKING, Any, Literal, overload
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict, overload
 
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
+from arrayferry._core.convert import Namespace
+from arrayferry._core.messages import refuse_unknown
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers import array_conversion as single
-from arrayferry.wrappers._boundary import Namespace
 from arrayferry.wrappers.vector import array_conversion as vector
 
 if TYPE_CHECKING:
     import jax
     import torch
     from numpy.typing import NDArray
+    from typing_extensions import Unpack
+
+    from arrayferry.sanitizer.switch import Mode
+
+    _Env = gym.Env[Any, Any]
+    _VectorEnv = VectorEnv[Any, Any, Any]
+
+    class _Options(TypedDict, total=False):
+        env_xp: Namespace | None
+        env_device: Any
+        copy: bool | None
+        dtypes: Mapping[Any, Any] | None
+        spaces: Literal["env", "target"]
+        sanitize: Mode | None
+
+    class _SingleOptions(_Options, total=False):
+        scalars: Literal["python", "target"]
+
+    class _VectorOptions(_Options, total=False):
+        dense_final: bool
+
 
 __all__ = ["wrap"]
 
-_GIVEN = ("env", "target_xp", "target_device")
-_Env = gym.Env[Any, Any]
-_VectorEnv = VectorEnv[Any, Any, Any]
-
 
 @overload
 def wrap(
-    env: _Env, to: Literal["torch"], device: Any = None, **options: Any
+    env: _Env, to: Literal["torch"], device: Any = None, **options: Unpack[_SingleOptions]
 ) -> single.ArrayConversion[torch.Tensor]: ...
 @overload
 def wrap(
-    env: _Env, to: Literal["jax"], device: Any = None, **options: Any
+    env: _Env, to: Literal["jax"], device: Any = None, **options: Unpack[_SingleOptions]
 ) -> single.ArrayConversion[jax.Array]: ...
 @overload
 def wrap(
-    env: _Env, to: Literal["numpy"], device: Any = None, **options: Any
+    env: _Env, to: Literal["numpy"], device: Any = None, **options: Unpack[_SingleOptions]
 ) -> single.ArrayConversion[NDArray[Any]]: ...
 @overload
 def wrap(
-    env: _VectorEnv, to: Literal["torch"], device: Any = None, **options: Any
+    env: _VectorEnv, to: Literal["torch"], device: Any = None, **options: Unpack[_VectorOptions]
 ) -> vector.ArrayConversion[torch.Tensor]: ...
 @overload
 def wrap(
-    env: _VectorEnv, to: Literal["jax"], device: Any = None, **options: Any
+    env: _VectorEnv, to: Literal["jax"], device: Any = None, **options: Unpack[_VectorOptions]
 ) -> vector.ArrayConversion[jax.Array]: ...
 @overload
 def wrap(
-    env: _VectorEnv, to: Literal["numpy"], device: Any = None, **options: Any
+    env: _VectorEnv, to: Literal["numpy"], device: Any = None, **options: Unpack[_VectorOptions]
 ) -> vector.ArrayConversion[NDArray[Any]]: ...
 @overload
-def wrap(env: _Env, to: Namespace, device: Any = None, **options: Any) -> single.ArrayConversion[Any]: ...
+def wrap(
+    env: _Env, to: Namespace, device: Any = None, **options: Unpack[_SingleOptions]
+) -> single.ArrayConversion[Any]: ...
 @overload
 def wrap(
-    env: _VectorEnv, to: Namespace, device: Any = None, **options: Any
+    env: _VectorEnv, to: Namespace, device: Any = None, **options: Unpack[_VectorOptions]
 ) -> vector.ArrayConversion[Any]: ...
-def wrap(env: Any, to: Namespace, device: Any = None, **options: Any) -> Any:
+def wrap(
+    env: Any,
+    to: Namespace,
+    device: Any = None,
+    *,
+    env_xp: Namespace | None = None,
+    env_device: Any = None,
+    copy: bool | None = None,
+    dtypes: Mapping[Any, Any] | None = None,
+    spaces: Literal["env", "target"] = "env",
+    scalars: Literal["python", "target"] | None = None,
+    dense_final: bool | None = None,
+    sanitize: Mode | None = None,
+    **unknown: NoReturn,
+) -> Any:
     """Let an agent of any framework use an environment of any other.
 
     Args:
-        env: a Gymnasium environment, single or vector, of any framework: it is learned from what the
-            environment returns.
+        env: a Gymnasium environment, single or vector, of any framework.
         to: the agent's framework, by name or as a module.
         device: where the agent's arrays go.
-        **options: those of `wrappers.ArrayConversion` or `wrappers.vector.ArrayConversion`: `copy`,
-            `dtypes`, `spaces`, `env_xp`, `env_device`; `scalars` for single environments, `dense_final`
-            for vector ones. And `sanitize`: True to watch what crosses and warn of what is wrong with it,
-            `"raise"` to raise it; the default is what `arrayferry.sanitize()` has set.
+        env_xp: the environment's framework; None to learn it from the first array that it returns.
+        env_device: where actions go.
+        copy: None for arrays that are yours, True for copies always, False for shared memory or an error.
+        dtypes: casts to make on the way out, such as `{"float64": "float32"}`.
+        spaces: `"env"` for the environment's own spaces; `"target"` for spaces of the agent's arrays.
+        scalars: single environments only; `"target"` to get rewards and dones as arrays.
+        dense_final: vector environments only; True to get `final_obs` as one batch.
+        sanitize: True to watch what crosses and warn of what is wrong with it, `"raise"` to raise it, False
+            not to; None for what `arrayferry.sanitize()` has set.
+        **unknown: refused, with the option that was probably meant.
 
     Example:
         >>> import arrayferry, gymnasium as gym
@@ -76,15 +115,26 @@ def wrap(env: Any, to: Namespace, device: Any = None, **options: Any) -> Any:
         tensor([ 0.0182, -0.0446, -0.0280, -0.0316])
     """
     # Some native vector environments are both to isinstance: they act as vector environments.
-    kind: Any = vector if isinstance(env, VectorEnv) else single
-    if not isinstance(env, (gym.Env, VectorEnv)):
-        raise UnsupportedError(
-            f"{type(env).__qualname__} is no Gymnasium environment",
-            "pass a gymnasium.Env or a gymnasium.vector.VectorEnv, such as gym.make(...) returns",
-        )
-    known = [name for name in signature(kind.ArrayConversion).parameters if name not in _GIVEN]
-    for name in options.keys() - set(known):
-        what = f"{name} is no option for a {'vector' if kind is vector else 'single'} environment"
-        raise UnsupportedError(what, f"the options are {', '.join(known)}")
-    arguments = {"env_xp": None, "target_xp": to, "target_device": device, **options}
-    return kind.ArrayConversion(env, **arguments)
+    is_vector = isinstance(env, VectorEnv)
+    if not is_vector and not isinstance(env, gym.Env):
+        raise UnsupportedError(f"{_described(env)} is not a Gymnasium environment", _how_to_make(env))
+    options: dict[str, Any] = {"env_device": env_device, "copy": copy, "dtypes": dtypes, "spaces": spaces}
+    options |= {"sanitize": sanitize}
+    mine = "dense_final" if is_vector else "scalars"
+    for name, value in {"scalars": scalars, "dense_final": dense_final}.items():
+        if value is not None:
+            (options if name == mine else unknown)[name] = value
+    kind = "a vector environment" if is_vector else "a single environment"
+    refuse_unknown(unknown, ["device", "env_xp", *options, mine], of=kind)
+    wrapper: Any = vector.ArrayConversion if is_vector else single.ArrayConversion
+    return wrapper(env, env_xp, to, target_device=device, **options)
+
+
+def _described(env: Any) -> str:
+    return repr(env) if isinstance(env, str) else type(env).__qualname__
+
+
+def _how_to_make(env: Any) -> str:
+    if isinstance(env, str):
+        return f"make it first: arrayferry.wrap(gymnasium.make({env!r}), ...)"
+    return "pass a gymnasium.Env or a gymnasium.vector.VectorEnv, such as gymnasium.make(...) returns"

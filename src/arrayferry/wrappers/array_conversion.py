@@ -6,24 +6,31 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
+from arrayferry._core.convert import Namespace, convert
+from arrayferry._core.messages import refuse_choice
 from arrayferry.errors import UnsupportedError
-from arrayferry.pairs import array_conversion
 from arrayferry.sanitizer.switch import Mode, unwatched, watched
-from arrayferry.wrappers._boundary import (
-    ArrayT,
-    Boundary,
-    Crossing,
-    Namespace,
-    one_of,
-    with_arrays,
-)
+from arrayferry.wrappers._base import ArrayT, ConversionWrapper
+from arrayferry.wrappers._boundary import STEP, Boundary, checked
 
-__all__ = ["ArrayConversion", "array_conversion"]
+__all__ = ["ArrayConversion", "Device", "array_conversion"]
+
+Device = Any  # as Gymnasium has it
 
 
-class ArrayConversion(Crossing[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], RecordConstructorArgs):
+def array_conversion(value: Any, xp: Namespace, device: Device | None = None) -> Any:
+    """Convert a value to the framework `xp`: `convert`, by the name that Gymnasium gave it.
+
+    >>> array_conversion({"reward": 1.5, "mission": "go left"}, np)
+    {'reward': array(1.5), 'mission': 'go left'}
+    """
+    return convert(value, xp, device)
+
+
+class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], RecordConstructorArgs):
     """An environment of one framework, for an agent of another.
 
     Observations and infos come out in the agent's framework, rewards as `float`, terminated and
@@ -71,25 +78,31 @@ class ArrayConversion(Crossing[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], Reco
     ) -> None:
         if not isinstance(env, gym.Env):
             raise UnsupportedError(
-                f"{type(self).__name__} wraps single environments, and {env!r} is none",
+                f"{type(self).__name__} wraps single environments, and {env!r} is not one",
                 f"arrayferry.wrappers.vector.{type(self).__name__}, or arrayferry.wrap, which chooses",
             )
-        one_of("spaces", spaces, "env", "target")
-        one_of("scalars", scalars, "python", "target")
+        refuse_choice("spaces", spaces, "env", "target")
+        refuse_choice("scalars", scalars, "python", "target")
         env = watched(env, sanitize, shared=copy is False)
-        terms = env_xp, target_xp, env_device, target_device, copy, dtypes
-        self._boundary = Boundary(env.action_space, *terms, arrays=4 if scalars == "target" else 1)
+        arguments = env_xp, target_xp, env_device, target_device, copy, dtypes
+        self._boundary = Boundary(env.action_space, *arguments, scalars=scalars)
         options = {"spaces": spaces, "scalars": scalars, "sanitize": unwatched(sanitize)}
         self._record(**self._boundary.arguments(), **options)
         gym.Wrapper.__init__(self, env)
-        self._scalars_too = scalars == "target"
+        self._flags_become_arrays = scalars == "target"
         if spaces == "target":
-            self.observation_space = self._boundary.seen(env.observation_space)
-            self.action_space = self._boundary.seen(env.action_space, of_actions=True)
+            self.observation_space = self._boundary.convert_space(env.observation_space)
+            self.action_space = self._boundary.convert_space(env.action_space, of_actions=True)
 
     def step(self, action: Any) -> tuple[ArrayT, float, bool, bool, dict[str, Any]]:
         """Take a step with an action of any framework."""
         boundary = self._boundary
-        if self._scalars_too:
-            return boundary.leave_step([with_arrays(self.env.step(boundary.enter(action)))])
-        return boundary.leave_step([self.env.step(boundary.enter(action))])
+        if self._flags_become_arrays:
+            return boundary.convert_step([_with_arrays(self.env.step(boundary.convert_action(action)))])
+        return boundary.convert_step([self.env.step(boundary.convert_action(action))])
+
+
+def _with_arrays(result: Any) -> Any:
+    """Return what a step returned, its Python bools as NumPy scalars, so that they become arrays."""
+    obs, reward, *flags, info = checked("step", STEP, result)
+    return obs, reward, *(np.bool_(flag) if type(flag) is bool else flag for flag in flags), info

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from gymnasium.wrappers import vector as _gymnasium
@@ -13,9 +12,6 @@ from arrayferry.wrappers.vector.pairs import *  # noqa: F403
 
 __all__ = ["ArrayConversion"]
 __all__ += _pairs.__all__
-
-for _name in ("jax_to_numpy", "jax_to_torch", "numpy_to_torch"):
-    sys.modules[f"{__name__}.{_name}"] = _pairs
 
 
 def __getattr__(name: str) -> Any:

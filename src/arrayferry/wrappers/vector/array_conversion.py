@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv, VectorWrapper
-from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
-from arrayferry._core.convert import convert
+from arrayferry._core.convert import Namespace
+from arrayferry._core.messages import refuse_choice
 from arrayferry.errors import UnsupportedError
 from arrayferry.sanitizer.switch import Mode, unwatched, watched
-from arrayferry.wrappers._boundary import STEP, ArrayT, Boundary, Crossing, Namespace, one_of, returned
+from arrayferry.wrappers._autoreset import with_dense_final
+from arrayferry.wrappers._base import ArrayT, ConversionWrapper
+from arrayferry.wrappers._boundary import Boundary
 
 __all__ = ["ArrayConversion"]
 
 
-class ArrayConversion(Crossing[ArrayT], VectorWrapper[ArrayT, Any, Any, Any, ArrayT], RecordConstructorArgs):
+class ArrayConversion(
+    ConversionWrapper[ArrayT], VectorWrapper[ArrayT, Any, Any, Any, ArrayT], RecordConstructorArgs
+):
     """A vector environment of one framework, for an agent of another.
 
     Observations, rewards, dones and infos come out in the agent's framework; actions go in as members
@@ -63,35 +66,31 @@ class ArrayConversion(Crossing[ArrayT], VectorWrapper[ArrayT, Any, Any, Any, Arr
     ) -> None:
         if not isinstance(env, VectorEnv):
             raise UnsupportedError(
-                f"vector.{type(self).__name__} wraps vector environments, and {env!r} is none",
+                f"vector.{type(self).__name__} wraps vector environments, and {env!r} is not one",
                 f"arrayferry.wrappers.{type(self).__name__}, or arrayferry.wrap, which chooses",
             )
-        one_of("spaces", spaces, "env", "target")
+        refuse_choice("spaces", spaces, "env", "target")
         env = watched(env, sanitize, shared=copy is False)
-        terms = env_xp, target_xp, env_device, target_device, copy, dtypes
-        self._boundary = Boundary(env.action_space, *terms, arrays=4)
+        arguments = env_xp, target_xp, env_device, target_device, copy, dtypes
+        self._boundary = boundary = Boundary(env.action_space, *arguments, scalars="target")
         options = {"spaces": spaces, "dense_final": dense_final, "sanitize": unwatched(sanitize)}
-        self._record(**self._boundary.arguments(), **options)
+        self._record(**boundary.arguments(), **options)
         VectorWrapper.__init__(self, env)
         self._dense_final = dense_final
         if spaces == "target":
-            self.observation_space = self._boundary.seen(env.observation_space)
-            self.action_space = self._boundary.seen(env.action_space, of_actions=True)
-            self.single_observation_space = self._boundary.seen(env.single_observation_space)
-            self.single_action_space = self._boundary.seen(env.single_action_space, of_actions=True)
+            self.observation_space = boundary.convert_space(env.observation_space)
+            self.action_space = boundary.convert_space(env.action_space, of_actions=True)
+            self.single_observation_space = boundary.convert_space(env.single_observation_space)
+            self.single_action_space = boundary.convert_space(env.single_action_space, of_actions=True)
 
     def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Take a step in all environments, with actions of any framework."""
         boundary = self._boundary
         if self._dense_final:
-            return boundary.leave_step([self._with_dense_final(self.env.step(boundary.enter(actions)))])
-        return boundary.leave_step([self.env.step(boundary.enter(actions))])
-
-    def _with_dense_final(self, result: Any) -> Any:
-        *others, info = returned(result, "step", STEP)
-        if "final_obs" in info:
-            info = {**info, "final_obs": self._dense(info["final_obs"])}
-        return *others, info
+            return boundary.convert_step(
+                [with_dense_final(self.env, self.env.step(boundary.convert_action(actions)))]
+            )
+        return boundary.convert_step([self.env.step(boundary.convert_action(actions))])
 
     @property
     def _inner(self) -> Any:
@@ -102,17 +101,9 @@ class ArrayConversion(Crossing[ArrayT], VectorWrapper[ArrayT, Any, Any, Any, Arr
         return self._inner.call(name, *args, **kwargs)
 
     def get_attr(self, name: str) -> Any:
-        """An attribute of each environment, as it is."""
+        """Return an attribute of each environment, as it is."""
         return self._inner.get_attr(name)
 
     def set_attr(self, name: str, values: Any) -> None:
         """Set an attribute of each environment, as it is."""
         self._inner.set_attr(name, values)
-
-    def _dense(self, final: np.ndarray[Any, Any]) -> Any:
-        """The final observations as one batch, with zeros for the environments that go on."""
-        space, count = self.env.single_observation_space, self.num_envs
-        batch: Any = create_empty_array(space, n=count, fn=np.zeros)
-        zeros = iterate(batch_space(space, count), batch)
-        rows = [zero if row is None else row for row, zero in zip(convert(final, "numpy"), zeros)]
-        return concatenate(space, rows, batch)

@@ -11,12 +11,11 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from arrayferry._core.convert import Converter, convert
+from arrayferry._core.convert import Converter, Namespace, convert
 from arrayferry.errors import FerryError, SharingError
-from arrayferry.sanitizer.findings import Finding, Report, SanitizerWarning
+from arrayferry.sanitizer.report import Finding, Report, SanitizerWarning
 from arrayferry.sanitizer.switch import findings
 from arrayferry.wrappers import wrap
-from arrayferry.wrappers._boundary import Namespace
 
 __all__ = ["check"]
 
@@ -73,7 +72,8 @@ def _and_shared(report: Report, env: Any, to: Namespace, steps: int, seed: int, 
 
 
 def _drive(base: Any, to: Namespace, steps: int, seed: int, options: dict[str, Any]) -> Report:
-    env = wrap(base, to, **{**options, "sanitize": True})
+    watched: dict[str, Any] = {**options, "sanitize": True}
+    env = wrap(base, to, **watched)
     found: tuple[Finding, ...] = ()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SanitizerWarning)  # they are in the report

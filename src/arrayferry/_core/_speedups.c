@@ -1,0 +1,1012 @@
+/* The walk of `walk.py` and the proof of `ownership.py` in C, and what else is short and frequent.
+ *
+ * The walk keeps its frames on the C stack: when a leaf is refused or kept, its path is read off them at
+ * once. Nothing is converted twice. What is nested deeper than MAX_DEPTH goes to the walk in Python, with
+ * its path and the memo.
+ *
+ * A value whose count is one is held by its container alone. So every function here takes a value
+ * together with the answer to "is it unshared?", given before the function holds a reference of its own.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
+#include <numpy/arrayobject.h>
+#include <numpy/arrayscalars.h>
+
+#define MAX_DEPTH 200
+
+/* ---- the module's state ------------------------------------------------------------------------- */
+
+typedef struct {
+    PyObject *name_open, *name_build, *name_counted;
+} State;
+
+static State *state_of(PyTypeObject *type);
+
+/* ---- a Walker: what it was made with ------------------------------------------------------------ */
+
+enum { WALK, FLOAT, BOOL, SCALAR }; /* what becomes of the value in a slot */
+
+/* The objects that a Walker holds. */
+enum {
+    ACTIONS, IS_MODE_ON, WITHOUT_MODE, SLOTS, REPACK, /* its arguments */
+    ARRAY_ACTION, FROM_PRIVATE, REFUSAL,              /* of its LeafConverter */
+    UNCHANGED, KEEP, CONTAINER, DICT, LIST, TUPLE,    /* of the walk in Python */
+    OPEN, PYTHON_WALK, SLOT_TYPE, PATH_OF, LOCATE, REPORT_KEPT, REFUSE_CYCLE,
+    HELD
+};
+
+#define MAX_SLOTS 8
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *held[HELD];
+    PyObject *scalar[MAX_SLOTS]; /* borrowed from SLOTS */
+    unsigned char kind[MAX_SLOTS];
+    Py_ssize_t slots;
+    unsigned long long plain; /* the numbers of the dtypes that FROM_PRIVATE takes as they are */
+    char takes_bools, hands_over, shares, counts_prove;
+} Walker;
+
+/* One call of a Walker: the slot that is being converted, and the containers that may be reached again. */
+typedef struct {
+    Walker *walker;
+    State *state;
+    Py_ssize_t slot;
+    PyObject *memo; /* from id to (container, result), as in Python; NULL until there is one */
+} Call;
+
+/* A container that is being walked: what is on the way to a leaf. */
+typedef struct Frame {
+    const struct Frame *up;
+    PyObject *container, *keys, *node;
+    Py_ssize_t index;
+    int depth;
+    char alone; /* whether only the walk can reach it */
+} Frame;
+
+static PyObject *convert(Call *call, PyObject *value, int unshared, const Frame *up);
+
+/* ---- the proof ---------------------------------------------------------------------------------- */
+
+static int are_zero_or_one(PyArrayObject *bools)
+{
+    const unsigned char *bytes = PyArray_DATA(bools);
+    unsigned char seen = 0;
+    for (npy_intp i = 0, size = PyArray_SIZE(bools); i < size; i++) {
+        seen |= bytes[i];
+    }
+    return seen <= 1;
+}
+
+/* The strides of an axis with fewer than two elements may be anything, even where it is contiguous. */
+static int has_odd_strides(PyArrayObject *array)
+{
+    npy_intp item = PyArray_ITEMSIZE(array);
+    for (int axis = 0; axis < PyArray_NDIM(array); axis++) {
+        npy_intp stride = PyArray_STRIDE(array, axis);
+        if (stride < 0 || (item && stride % item)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Whether a value is an array that can be handed to the target as it is. */
+static int is_takeable(Walker *walker, PyObject *value, int mine)
+{
+    const int shareable = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE;
+    if (!walker->hands_over || !PyArray_CheckExact(value)) {
+        return 0;
+    }
+    PyArrayObject *array = (PyArrayObject *)value;
+    int flags = PyArray_FLAGS(array), number = PyArray_TYPE(array);
+    if ((flags & shareable) != shareable || !PyArray_ISNBO(PyArray_DESCR(array)->byteorder)) {
+        return 0;
+    }
+    if (walker->shares && has_odd_strides(array)) {
+        return 0;
+    }
+    if (!walker->shares
+        && (!mine || !(flags & NPY_ARRAY_OWNDATA) || PyArray_BASE(array)
+            || *PyObject_GET_WEAKREFS_LISTPTR(value))) {
+        return 0;
+    }
+    int is_plain = number >= 0 && number < 64 && (walker->plain >> number & 1);
+    return is_plain
+        || (number == NPY_BOOL && walker->takes_bools && !walker->shares && are_zero_or_one(array));
+}
+
+/* ---- paths and errors --------------------------------------------------------------------------- */
+
+/* The path to what the last frame is at. */
+static PyObject *path_to(Call *call, const Frame *frame)
+{
+    PyObject *steps = PyList_New(0), *path = NULL;
+    PyObject *slot = PyTuple_GET_ITEM(call->walker->held[SLOTS], call->slot);
+    for (; steps && frame; frame = frame->up) {
+        PyObject *keys = frame->keys ? frame->keys : frame->node;
+        PyObject *step = Py_BuildValue("(OOn)", frame->container, keys, frame->index);
+        if (step == NULL || PyList_Append(steps, step) < 0) {
+            Py_CLEAR(steps);
+        }
+        Py_XDECREF(step);
+    }
+    if (steps && PyList_Reverse(steps) == 0) {
+        path = PyObject_CallFunctionObjArgs(
+            call->walker->held[PATH_OF], PyTuple_GET_ITEM(slot, 0), steps, NULL);
+    }
+    Py_XDECREF(steps);
+    return path;
+}
+
+/* Replace the error that is set by the one to raise: with its path, `refusal` if a framework refused. */
+static void locate(Call *call, const Frame *frame, PyObject *refused)
+{
+    PyObject *type, *error, *traceback, *path = NULL, *better = NULL;
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) {
+        return;
+    }
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    if (traceback) {
+        PyException_SetTraceback(error, traceback);
+    }
+    if (refused) {
+        better = PyObject_CallFunctionObjArgs(call->walker->held[REFUSAL], refused, error, NULL);
+    }
+    else {
+        better = Py_NewRef(error);
+    }
+    if (better && (path = path_to(call, frame))) {
+        Py_SETREF(better, PyObject_CallFunctionObjArgs(call->walker->held[LOCATE], better, path, NULL));
+    }
+    if (better && path) {
+        if (better != error) {
+            PyException_SetCause(better, Py_NewRef(error));
+            PyException_SetContext(better, Py_NewRef(error));
+        }
+        PyErr_SetObject((PyObject *)Py_TYPE(better), better);
+    }
+    Py_XDECREF(path);
+    Py_XDECREF(better);
+    Py_XDECREF(type);
+    Py_XDECREF(error);
+    Py_XDECREF(traceback);
+}
+
+/* Tell whoever wants to know that a leaf stays as it is. */
+static PyObject *keep(Call *call, PyObject *leaf, const Frame *frame)
+{
+    PyObject *slot = PyTuple_GET_ITEM(call->walker->held[SLOTS], call->slot), *told = NULL;
+    if (PyTuple_GET_ITEM(slot, 1) == Py_None) { /* on_keep */
+        return Py_NewRef(leaf);
+    }
+    PyObject *path = path_to(call, frame);
+    if (path) {
+        told = PyObject_CallFunctionObjArgs(call->walker->held[REPORT_KEPT], slot, path, leaf, NULL);
+        Py_DECREF(path);
+    }
+    Py_XDECREF(told);
+    return told ? Py_NewRef(leaf) : NULL;
+}
+
+/* ---- containers --------------------------------------------------------------------------------- */
+
+static int has_changed(PyObject *dict, Py_ssize_t size)
+{
+    if (PyDict_GET_SIZE(dict) == size) {
+        return 0;
+    }
+    PyErr_SetString(PyExc_RuntimeError, "dictionary changed size during iteration");
+    return 1;
+}
+
+static PyObject *convert_dict(Call *call, PyObject *dict, Frame *frame)
+{
+    PyObject *key, *value, *new = PyDict_New();
+    Py_ssize_t at = 0, size = PyDict_GET_SIZE(dict);
+    for (frame->index = 0; new && PyDict_Next(dict, &at, &key, &value); frame->index++) {
+        Py_INCREF(key);
+        PyObject *found = convert(call, value, Py_REFCNT(value) == 1, frame);
+        if (found == NULL) {
+            Py_CLEAR(new);
+        }
+        else if (PyDict_SetItem(new, key, found) < 0 || has_changed(dict, size)) {
+            Py_CLEAR(new);
+            locate(call, frame, NULL);
+        }
+        Py_XDECREF(found);
+        Py_DECREF(key);
+    }
+    return new;
+}
+
+/* Of a list or a tuple: a list of the new values. */
+static PyObject *convert_items(Call *call, PyObject *items, Frame *frame)
+{
+    PyObject *new = PyList_New(0);
+    for (frame->index = 0; new && frame->index < PySequence_Fast_GET_SIZE(items); frame->index++) {
+        PyObject *value = PySequence_Fast_GET_ITEM(items, frame->index);
+        PyObject *found = convert(call, value, Py_REFCNT(value) == 1, frame);
+        if (found == NULL || PyList_Append(new, found) < 0) {
+            Py_CLEAR(new);
+        }
+        Py_XDECREF(found);
+    }
+    return new;
+}
+
+/* Of any other container: a list of the new values, of which the iterator holds each one more time. */
+static PyObject *convert_values(Call *call, PyObject *values, Frame *frame)
+{
+    PyObject *iterator = PyObject_GetIter(values), *value, *new = PyList_New(0);
+    for (frame->index = 0; iterator && new && (value = PyIter_Next(iterator)); frame->index++) {
+        PyObject *found = convert(call, value, Py_REFCNT(value) <= 2, frame);
+        if (found == NULL || PyList_Append(new, found) < 0) {
+            Py_CLEAR(new);
+        }
+        Py_XDECREF(found);
+        Py_DECREF(value);
+    }
+    if (iterator == NULL || (new && PyErr_Occurred())) {
+        Py_CLEAR(new);
+        locate(call, frame, NULL);
+    }
+    Py_XDECREF(iterator);
+    return new;
+}
+
+static PyObject *convert_other(Call *call, PyObject *value, Frame *frame)
+{
+    PyObject *container = frame->container, *new = NULL, *values = NULL;
+    PyObject *counted = PyObject_GetAttr(container, call->state->name_counted);
+    PyObject *opened = counted ? PyObject_CallMethodOneArg(container, call->state->name_open, value) : NULL;
+    frame->keys = Py_None;
+    if (opened == NULL || !PyArg_ParseTuple(opened, "OO", &frame->keys, &values)) {
+        locate(call, frame->up, NULL);
+    }
+    else {
+        frame->alone = frame->alone && counted == Py_True;
+        values = convert_values(call, values, frame);
+        if (values) {
+            PyObject *arguments[] = {container, value, frame->keys, values};
+            new = PyObject_VectorcallMethod(call->state->name_build, arguments, 4, NULL);
+            if (new == NULL) {
+                locate(call, frame->up, NULL);
+            }
+            Py_DECREF(values);
+        }
+    }
+    Py_XDECREF(counted);
+    Py_XDECREF(opened);
+    return new;
+}
+
+/* What is nested too deep for the C stack goes to the walk in Python, with its path. */
+static PyObject *convert_deep(Call *call, PyObject *value, const Frame *up)
+{
+    PyObject **held = call->walker->held, *new = NULL, *path = NULL, *slot = NULL, *found = NULL;
+    PyObject *outer = PyTuple_GET_ITEM(held[SLOTS], call->slot);
+    if (call->memo == NULL && (call->memo = PyDict_New()) == NULL) {
+        return NULL;
+    }
+    if ((path = path_to(call, up))
+        && (slot = PyObject_CallFunctionObjArgs(held[SLOT_TYPE], path, PyTuple_GET_ITEM(outer, 1), NULL))) {
+        found = PyObject_CallFunction(
+            held[PYTHON_WALK], "([O](O)OO)", value, slot, held[ACTIONS], call->memo);
+    }
+    if (found) {
+        new = PySequence_GetItem(found, 0);
+    }
+    Py_XDECREF(path);
+    Py_XDECREF(slot);
+    Py_XDECREF(found);
+    return new;
+}
+
+/* Remember a container that may be reached again: first that it is being converted, then its result. */
+static int remember(Call *call, PyObject *id, PyObject *value, PyObject *result)
+{
+    PyObject *entry = PyTuple_Pack(2, value, result);
+    if (call->memo == NULL) {
+        call->memo = PyDict_New();
+    }
+    int failed = entry == NULL || call->memo == NULL || PyDict_SetItem(call->memo, id, entry) < 0;
+    Py_XDECREF(entry);
+    return failed ? -1 : 0;
+}
+
+static PyObject *refuse_cycle(Call *call, PyObject *value, const Frame *up)
+{
+    const Frame *frame = up;
+    while (frame && frame->node != value) {
+        frame = frame->up;
+    }
+    Py_XDECREF(PyObject_CallOneArg(call->walker->held[REFUSE_CYCLE], value)); /* it raises */
+    locate(call, frame ? frame->up : up, NULL);
+    return NULL;
+}
+
+static PyObject *convert_opened(Call *call, PyObject *container, PyObject *value, const Frame *up, char alone)
+{
+    PyObject **held = call->walker->held, *new;
+    Frame frame = {up, container, NULL, value, 0, up ? up->depth + 1 : 0, alone};
+    if (container == held[DICT]) {
+        return convert_dict(call, value, &frame);
+    }
+    if (container == held[LIST]) {
+        return convert_items(call, value, &frame);
+    }
+    if (container == held[TUPLE]) {
+        new = convert_items(call, value, &frame);
+        if (new) {
+            Py_SETREF(new, PyList_AsTuple(new));
+        }
+        return new;
+    }
+    return convert_other(call, value, &frame);
+}
+
+static PyObject *convert_container(
+    Call *call, PyObject *container, PyObject *value, int unshared, const Frame *up)
+{
+    char alone = unshared && (!up || up->alone) && call->walker->counts_prove;
+    if (up && up->depth >= MAX_DEPTH) {
+        return convert_deep(call, value, up);
+    }
+    if (unshared && call->walker->counts_prove) { /* it cannot be reached again */
+        return convert_opened(call, container, value, up, alone);
+    }
+    PyObject *id = PyLong_FromVoidPtr(value), *new = NULL;
+    PyObject *entry = id && call->memo ? PyDict_GetItemWithError(call->memo, id) : NULL;
+    if (entry) {
+        PyObject *result = PyTuple_GET_ITEM(entry, 1);
+        new = result == call->walker->held[OPEN] ? refuse_cycle(call, value, up) : Py_NewRef(result);
+    }
+    else if (id && !PyErr_Occurred() && remember(call, id, value, call->walker->held[OPEN]) == 0) {
+        new = convert_opened(call, container, value, up, alone);
+        if (new && remember(call, id, value, new) < 0) {
+            Py_CLEAR(new);
+        }
+    }
+    Py_XDECREF(id);
+    return new;
+}
+
+/* ---- a value ------------------------------------------------------------------------------------ */
+
+/* What a table of types, which fills itself, has for a value. */
+static PyObject *look_up(PyObject *table, PyObject *value)
+{
+    PyObject *type = (PyObject *)Py_TYPE(value);
+    PyObject *found = PyDict_GetItemWithError(table, type);
+    if (found || PyErr_Occurred()) {
+        return Py_XNewRef(found);
+    }
+    return PyObject_GetItem(table, type); /* which decides */
+}
+
+static PyObject *convert_leaf(Call *call, PyObject *action, PyObject *value, int unshared, const Frame *up)
+{
+    Walker *walker = call->walker;
+    int mine = unshared && walker->counts_prove && (!up || up->alone);
+    if (action == walker->held[ARRAY_ACTION] && is_takeable(walker, value, mine)) {
+        PyObject *new = PyObject_CallOneArg(walker->held[FROM_PRIVATE], value);
+        if (new == NULL) {
+            locate(call, up, value);
+        }
+        return new;
+    }
+    PyObject *arguments[] = {value, mine ? Py_True : Py_False};
+    PyObject *found = PyObject_Vectorcall(action, arguments, 2, NULL);
+    if (found == NULL) {
+        locate(call, up, NULL);
+    }
+    else if (found == walker->held[KEEP]) {
+        Py_SETREF(found, keep(call, value, up));
+    }
+    else if ((PyObject *)Py_TYPE(found) == walker->held[CONTAINER]) {
+        Py_SETREF(found, convert_container(call, found, value, unshared, up));
+    }
+    return found;
+}
+
+/* A new reference to what a value becomes; `unshared`: nobody but its container holds it. */
+static PyObject *convert(Call *call, PyObject *value, int unshared, const Frame *up)
+{
+    PyObject **held = call->walker->held, *new = NULL;
+    Py_INCREF(value); /* it stays, whatever is called from here on */
+    PyObject *action = look_up(held[ACTIONS], value);
+    if (action == held[UNCHANGED]) {
+        new = Py_NewRef(value);
+    }
+    else if (action && (PyObject *)Py_TYPE(action) == held[CONTAINER]) {
+        new = convert_container(call, action, value, unshared, up);
+    }
+    else if (action) {
+        new = convert_leaf(call, action, value, unshared, up);
+    }
+    Py_XDECREF(action);
+    Py_DECREF(value);
+    return new;
+}
+
+/* ---- a box of values ---------------------------------------------------------------------------- */
+
+static PyObject *convert_slot(Call *call, PyObject *value, int unshared)
+{
+    Walker *walker = call->walker;
+    switch (walker->kind[call->slot]) {
+    case WALK:
+        return convert(call, value, unshared, NULL);
+    case FLOAT:
+        if (PyFloat_CheckExact(value)) {
+            return Py_NewRef(value);
+        }
+        if (Py_IS_TYPE(value, &PyDoubleArrType_Type)) {
+            return PyFloat_FromDouble(PyArrayScalar_VAL(value, Double));
+        }
+        break;
+    case BOOL:
+        if (PyBool_Check(value)) {
+            return Py_NewRef(value);
+        }
+        if (Py_IS_TYPE(value, &PyBoolArrType_Type)) {
+            return PyBool_FromLong(PyArrayScalar_VAL(value, Bool));
+        }
+    }
+    return PyObject_CallOneArg(walker->scalar[call->slot], value);
+}
+
+static PyObject *convert_tuple(Walker *self, PyObject *values, int alone)
+{
+    Call call = {self, state_of(Py_TYPE(self)), 0, NULL};
+    PyObject *new = PyTuple_New(self->slots);
+    for (; new && call.slot < self->slots; call.slot++) {
+        PyObject *value = PyTuple_GET_ITEM(values, call.slot);
+        PyObject *found = convert_slot(&call, value, alone && Py_REFCNT(value) == 1);
+        if (found) {
+            PyTuple_SET_ITEM(new, call.slot, found);
+        }
+        else {
+            Py_CLEAR(new);
+        }
+    }
+    Py_XDECREF(call.memo);
+    return new;
+}
+
+/* A borrowed reference to the one value in a box. */
+static PyObject *only_in(PyObject *box)
+{
+    if (PyList_CheckExact(box) && PyList_GET_SIZE(box) == 1) {
+        return PyList_GET_ITEM(box, 0);
+    }
+    PyErr_SetString(PyExc_TypeError, "it takes a list of one value");
+    return NULL;
+}
+
+/* Whether a mode is on in which no array should be made; -1 on error. */
+static int is_mode_on(Walker *self)
+{
+    PyObject *answer = PyObject_CallNoArgs(self->held[IS_MODE_ON]);
+    int is_on = answer ? PyObject_IsTrue(answer) : -1;
+    Py_XDECREF(answer);
+    return is_on;
+}
+
+/* The same method again, in the context without the mode. */
+static PyObject *in_context(Walker *self, const char *method, PyObject *box)
+{
+    PyObject *context = PyObject_CallNoArgs(self->held[WITHOUT_MODE]), *new = NULL;
+    PyObject *entered = context ? PyObject_CallMethod(context, "__enter__", NULL) : NULL;
+    if (entered) {
+        PyObject *type, *error, *traceback;
+        new = PyObject_CallMethod((PyObject *)self, method, "O", box);
+        PyErr_Fetch(&type, &error, &traceback);
+        PyObject *left = PyObject_CallMethod(context, "__exit__", "OOO", Py_None, Py_None, Py_None);
+        if (left) {
+            PyErr_Restore(type, error, traceback);
+        }
+        else {
+            Py_CLEAR(new);
+            Py_XDECREF(type);
+            Py_XDECREF(error);
+            Py_XDECREF(traceback);
+        }
+        Py_XDECREF(left);
+    }
+    Py_XDECREF(entered);
+    Py_XDECREF(context);
+    return new;
+}
+
+static PyObject *walker_convert(Walker *self, PyObject *box)
+{
+    PyObject *value = only_in(box);
+    int is_on = value ? is_mode_on(self) : -1;
+    if (is_on) {
+        return is_on < 0 ? NULL : in_context(self, "convert", box);
+    }
+    if ((value = only_in(box)) == NULL) { /* again, for somebody else's code was called */
+        return NULL;
+    }
+    Call call = {self, state_of(Py_TYPE(self)), 0, NULL};
+    PyObject *new = convert_slot(&call, value, Py_REFCNT(value) == 1);
+    Py_XDECREF(call.memo);
+    return new;
+}
+
+static PyObject *walker_unpack(Walker *self, PyObject *box)
+{
+    PyObject *values = only_in(box);
+    int is_on = values ? is_mode_on(self) : -1;
+    if (is_on) {
+        return is_on < 0 ? NULL : in_context(self, "unpack", box);
+    }
+    if ((values = only_in(box)) == NULL) {
+        return NULL;
+    }
+    int alone = Py_REFCNT(values) == 1;
+    Py_INCREF(values); /* it stays, whatever is called */
+    if (!PyTuple_CheckExact(values) || PyTuple_GET_SIZE(values) != self->slots) {
+        PyObject *packed = PyObject_CallOneArg(self->held[REPACK], values);
+        if (packed && PyList_SetSlice(box, 0, PyList_GET_SIZE(box), NULL) < 0) {
+            Py_CLEAR(packed);
+        }
+        alone = packed && Py_REFCNT(packed) == 1;
+        Py_SETREF(values, packed);
+        if (values && (!PyTuple_CheckExact(values) || PyTuple_GET_SIZE(values) != self->slots)) {
+            PyErr_SetString(PyExc_TypeError, "repack did not return a value for each slot");
+            Py_CLEAR(values);
+        }
+    }
+    PyObject *new = values ? convert_tuple(self, values, alone) : NULL;
+    Py_XDECREF(values);
+    return new;
+}
+
+static int walker_traverse(Walker *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    for (int i = 0; i < HELD; i++) {
+        Py_VISIT(self->held[i]);
+    }
+    return 0;
+}
+
+static int walker_clear(Walker *self)
+{
+    for (int i = 0; i < HELD; i++) {
+        Py_CLEAR(self->held[i]);
+    }
+    return 0;
+}
+
+static void walker_dealloc(Walker *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    walker_clear(self);
+    type->tp_free((PyObject *)self);
+    Py_DECREF(type);
+}
+
+/* What a LeafConverter tells: its array action, what it hands arrays to, and which. */
+static int read_leaf(Walker *self, PyObject *leaf)
+{
+    PyObject *plain = PyObject_GetAttrString(leaf, "plain_numbers"), *flag = NULL;
+    self->held[ARRAY_ACTION] = PyObject_GetAttrString(leaf, "array_action");
+    self->held[FROM_PRIVATE] = PyObject_GetAttrString(leaf, "from_private");
+    self->held[REFUSAL] = PyObject_GetAttrString(leaf, "refusal");
+    if (plain) {
+        self->plain = PyLong_AsUnsignedLongLong(plain);
+    }
+    struct { const char *name; char *value; } flags[] = {
+        {"has_bools", &self->takes_bools}, {"hands_over", &self->hands_over}, {"shares", &self->shares}};
+    for (int i = 0; i < 3 && !PyErr_Occurred(); i++) {
+        if ((flag = PyObject_GetAttrString(leaf, flags[i].name))) {
+            *flags[i].value = (char)PyObject_IsTrue(flag);
+            Py_DECREF(flag);
+        }
+    }
+    Py_XDECREF(plain);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* What becomes of each slot. */
+static int read_slots(Walker *self)
+{
+    self->slots = PyTuple_GET_SIZE(self->held[SLOTS]);
+    if (self->slots < 1 || self->slots > MAX_SLOTS) {
+        PyErr_Format(PyExc_ValueError, "it takes 1 to %d slots", MAX_SLOTS);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < self->slots; i++) {
+        PyObject *slot = PyTuple_GET_ITEM(self->held[SLOTS], i);
+        if (!PyTuple_Check(slot) || PyTuple_GET_SIZE(slot) != 4) {
+            PyErr_SetString(PyExc_TypeError, "a slot has a name, on_keep, scalar and passes");
+            return -1;
+        }
+        PyObject *passes = PyTuple_GET_ITEM(slot, 3);
+        self->scalar[i] = PyTuple_GET_ITEM(slot, 2);
+        self->kind[i] = self->scalar[i] == Py_None ? WALK
+            : passes == (PyObject *)&PyFloat_Type  ? FLOAT
+            : passes == (PyObject *)&PyBool_Type   ? BOOL
+                                                   : SCALAR;
+    }
+    return 0;
+}
+
+static PyObject *walker_new(PyTypeObject *type, PyObject *args, PyObject *options)
+{
+    PyObject *actions, *is_on, *without, *slots, *repack, *leaf, *shared;
+    int counts_prove;
+    if (!PyArg_ParseTuple(args, "O!(OO)OOOpO!:Walker", &PyDict_Type, &actions, &is_on, &without, &slots,
+            &repack, &leaf, &counts_prove, &PyTuple_Type, &shared)) {
+        return NULL;
+    }
+    if (PyTuple_GET_SIZE(shared) != HELD - UNCHANGED) {
+        PyErr_Format(PyExc_TypeError, "it shares %d objects with the walk in Python", HELD - UNCHANGED);
+        return NULL;
+    }
+    Walker *self = (Walker *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->held[ACTIONS] = Py_NewRef(actions);
+    self->held[IS_MODE_ON] = Py_NewRef(is_on);
+    self->held[WITHOUT_MODE] = Py_NewRef(without);
+    self->held[REPACK] = Py_NewRef(repack);
+    self->counts_prove = (char)counts_prove;
+    for (int i = UNCHANGED; i < HELD; i++) {
+        self->held[i] = Py_NewRef(PyTuple_GET_ITEM(shared, i - UNCHANGED));
+    }
+    self->held[SLOTS] = PySequence_Tuple(slots);
+    if (self->held[SLOTS] == NULL || read_slots(self) < 0 || read_leaf(self, leaf) < 0) {
+        Py_CLEAR(self);
+    }
+    return (PyObject *)self;
+}
+
+static PyMethodDef walker_methods[] = {
+    {"convert", (PyCFunction)walker_convert, METH_O, "Return the one value in the box, converted."},
+    {"unpack", (PyCFunction)walker_unpack, METH_O, "Return the values of the tuple in the box, converted."},
+    {NULL}};
+
+static PyType_Slot walker_type_slots[] = {
+    {Py_tp_doc, "Walker(actions, mode, slots, repack, leaf, counts_prove, shared)\n\n"
+                "Converts boxes, all by the same slots and actions, as `walk.Walker` does."},
+    {Py_tp_new, walker_new},
+    {Py_tp_methods, walker_methods},
+    {Py_tp_traverse, walker_traverse},
+    {Py_tp_clear, walker_clear},
+    {Py_tp_dealloc, walker_dealloc},
+    {0, NULL}};
+
+/* ---- small arrays ------------------------------------------------------------------------------- */
+
+static PyArrayObject *plain_array(PyObject *value)
+{
+    PyArrayObject *array = (PyArrayObject *)value;
+    int is_plain = PyArray_CheckExact(value) && PyArray_IS_C_CONTIGUOUS(array) && PyArray_ISALIGNED(array)
+        && PyArray_ISNBO(PyArray_DESCR(array)->byteorder) && PyArray_DATA(array)
+        && PyTypeNum_ISNUMBER(PyArray_TYPE(array));
+    return is_plain ? array : NULL;
+}
+
+static PyObject *copied(PyObject *module, PyObject *value)
+{
+    PyArrayObject *array = plain_array(value);
+    if (array == NULL) {
+        Py_RETURN_NONE;
+    }
+    PyArray_Descr *dtype = (PyArray_Descr *)Py_NewRef(PyArray_DESCR(array));
+    PyObject *copy = PyArray_NewFromDescr(
+        &PyArray_Type, dtype, PyArray_NDIM(array), PyArray_DIMS(array), NULL, NULL, 0, NULL);
+    if (copy) {
+        memcpy(PyArray_DATA((PyArrayObject *)copy), PyArray_DATA(array), (size_t)PyArray_NBYTES(array));
+    }
+    return copy;
+}
+
+#define NARROW(number, wide, narrow, is_lost)                                                           \
+    case number: {                                                                                      \
+        const wide *old = PyArray_DATA(array);                                                          \
+        narrow *new = PyArray_DATA((PyArrayObject *)copy);                                              \
+        for (npy_intp i = 0; i < size; i++) {                                                           \
+            new[i] = (narrow)old[i];                                                                    \
+            lost |= is_lost;                                                                            \
+        }                                                                                               \
+        break;                                                                                          \
+    }
+
+static PyObject *halved(PyObject *module, PyObject *value)
+{
+    static const int half_of[NPY_NTYPES_LEGACY] = {
+        [NPY_DOUBLE] = NPY_FLOAT, [NPY_INT64] = NPY_INT32, [NPY_UINT64] = NPY_UINT32};
+    PyArrayObject *array = plain_array(value);
+    int number = array ? PyArray_TYPE(array) : 0, lost = 0;
+    if (!half_of[number]) {
+        Py_RETURN_NONE;
+    }
+    PyObject *copy = PyArray_SimpleNew(PyArray_NDIM(array), PyArray_DIMS(array), half_of[number]);
+    if (copy == NULL) {
+        return NULL;
+    }
+    npy_intp size = PyArray_SIZE(array);
+    switch (number) {
+        NARROW(NPY_DOUBLE, npy_double, npy_float, isinf(new[i]) && !isinf(old[i]))
+        NARROW(NPY_INT64, npy_int64, npy_int32, new[i] != old[i])
+        NARROW(NPY_UINT64, npy_uint64, npy_uint32, new[i] != old[i])
+    }
+    if (lost) {
+        Py_SETREF(copy, Py_NewRef(Py_None));
+    }
+    return copy;
+}
+
+/* ---- what the two small types share ------------------------------------------------------------- */
+
+#define MAX_HELD 5
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *held[MAX_HELD];
+} Holder;
+
+static PyObject *holder_new(PyTypeObject *type, PyObject *args, Py_ssize_t count)
+{
+    if (PyTuple_GET_SIZE(args) != count) {
+        return PyErr_Format(PyExc_TypeError, "it takes %zd arguments", count);
+    }
+    Holder *self = (Holder *)type->tp_alloc(type, 0);
+    for (Py_ssize_t i = 0; self && i < count; i++) {
+        self->held[i] = Py_NewRef(PyTuple_GET_ITEM(args, i));
+    }
+    return (PyObject *)self;
+}
+
+static int holder_traverse(Holder *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    for (int i = 0; i < MAX_HELD; i++) {
+        Py_VISIT(self->held[i]);
+    }
+    return 0;
+}
+
+static int holder_clear(Holder *self)
+{
+    for (int i = 0; i < MAX_HELD; i++) {
+        Py_CLEAR(self->held[i]);
+    }
+    return 0;
+}
+
+static void holder_dealloc(Holder *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    holder_clear(self);
+    type->tp_free((PyObject *)self);
+    Py_DECREF(type);
+}
+
+/* ---- PrivateCopy: of another framework's array, which NumPy can see ------------------------------ */
+
+enum { SEE, MEMORY, ADDRESS, PRIVATE_COPY_HOLDS };
+
+static PyObject *private_copy_new(PyTypeObject *type, PyObject *args, PyObject *options)
+{
+    return holder_new(type, args, PRIVATE_COPY_HOLDS);
+}
+
+/* Whether an array lies in a piece of memory. */
+static int lies_within(PyObject *array, PyObject *address, Py_ssize_t length)
+{
+    size_t start = PyLong_AsSize_t(address), first, bytes;
+    if (PyErr_Occurred() || !PyArray_Check(array)) {
+        return 0;
+    }
+    first = (size_t)PyArray_DATA((PyArrayObject *)array);
+    bytes = (size_t)PyArray_NBYTES((PyArrayObject *)array);
+    return start && start <= first && first - start + bytes <= (size_t)length;
+}
+
+static PyObject *private_copy_take(Holder *self, PyObject *value)
+{
+    PyObject *seen = NULL, *memory = NULL, *address = NULL, *copy = NULL;
+    if ((seen = PyObject_CallOneArg(self->held[SEE], value))
+        && (memory = PyObject_CallOneArg(self->held[MEMORY], value))
+        && (address = PyObject_CallOneArg(self->held[ADDRESS], memory))) {
+        Py_ssize_t length = PyObject_Size(memory);
+        if (length >= 0 && lies_within(seen, address, length)) {
+            copy = copied(NULL, seen);
+        }
+    }
+    Py_XDECREF(seen);
+    Py_XDECREF(memory);
+    Py_XDECREF(address);
+    if (copy == NULL && (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_Exception))) {
+        PyErr_Clear(); /* in doubt: the framework's own `to_numpy` says what is wrong, if anything is */
+        Py_RETURN_NONE;
+    }
+    return copy;
+}
+
+static PyMethodDef private_copy_methods[] = {
+    {"take", (PyCFunction)private_copy_take, METH_O, "Return a copy in NumPy; None where in doubt."},
+    {NULL}};
+
+static PyType_Slot private_copy_slots[] = {
+    {Py_tp_doc, "PrivateCopy(see, memory, address)\n\n"
+                "Copies arrays that `see` shows to NumPy, if they lie within `memory` at `address`."},
+    {Py_tp_new, private_copy_new},
+    {Py_tp_methods, private_copy_methods},
+    {Py_tp_traverse, holder_traverse},
+    {Py_tp_clear, holder_clear},
+    {Py_tp_dealloc, holder_dealloc},
+    {0, NULL}};
+
+/* ---- MemberCaster: the commonest actions, to members of the action space ------------------------ */
+
+enum { TABLE, FALLBACK, MEMBERS, CAST, DTYPE, MEMBER_CASTER_HOLDS };
+
+static PyObject *member_caster_new(PyTypeObject *type, PyObject *args, PyObject *options)
+{
+    if (PyTuple_GET_SIZE(args) > TABLE && !PyDict_Check(PyTuple_GET_ITEM(args, TABLE))) {
+        PyErr_SetString(PyExc_TypeError, "the table is a dict");
+        return NULL;
+    }
+    return holder_new(type, args, MEMBER_CASTER_HOLDS);
+}
+
+/* The member of a Discrete space that a Python integer stands for; NULL for any other. */
+static PyObject *member(Holder *self, PyObject *found)
+{
+    if (!PyLong_CheckExact(found)) {
+        return NULL;
+    }
+    Py_ssize_t index = PyLong_AsSsize_t(found);
+    return index >= 0 && index < PyList_GET_SIZE(self->held[MEMBERS])
+        ? Py_NewRef(PyList_GET_ITEM(self->held[MEMBERS], index)) : NULL;
+}
+
+/* What a probe found, as a member; NULL without an error where the fallback has to say. */
+static PyObject *member_of(Holder *self, PyObject *found)
+{
+    if (PyList_CheckExact(self->held[MEMBERS])) {
+        PyObject *new = member(self, found);
+        PyErr_Clear(); /* an integer that is too large is no member */
+        return new;
+    }
+    if (!PyArray_CheckExact(found)) {
+        return NULL;
+    }
+    PyArrayObject *array = (PyArrayObject *)found;
+    if ((PyObject *)PyArray_DESCR(array) == self->held[DTYPE]) {
+        return Py_NewRef(found); /* a member; or not of its shape, and then it goes as it is */
+    }
+    return PyTypeNum_ISNUMBER(PyArray_TYPE(array)) ? PyObject_CallOneArg(self->held[CAST], found) : NULL;
+}
+
+static PyObject *member_caster_cast(Holder *self, PyObject *action)
+{
+    PyObject *probe = look_up(self->held[TABLE], action), *found = NULL, *new = NULL;
+    if (probe && probe != Py_None) {
+        found = PyObject_CallOneArg(probe, action);
+    }
+    Py_XDECREF(probe);
+    if (found) {
+        new = member_of(self, found);
+        Py_DECREF(found);
+        if (new || PyErr_Occurred()) {
+            return new;
+        }
+    }
+    else if (PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) {
+            return NULL;
+        }
+        PyErr_Clear(); /* the probe does not know this action */
+    }
+    return PyObject_CallOneArg(self->held[FALLBACK], action);
+}
+
+static PyMethodDef member_caster_methods[] = {
+    {"cast", (PyCFunction)member_caster_cast, METH_O, "Return an action as a member of the action space."},
+    {NULL}};
+
+static PyType_Slot member_caster_slots[] = {
+    {Py_tp_doc, "MemberCaster(table, fallback, members, cast, dtype)\n\n"
+                "Makes members of the actions that the table's probes know; `fallback` does the others."},
+    {Py_tp_new, member_caster_new},
+    {Py_tp_methods, member_caster_methods},
+    {Py_tp_traverse, holder_traverse},
+    {Py_tp_clear, holder_clear},
+    {Py_tp_dealloc, holder_dealloc},
+    {0, NULL}};
+
+/* ---- the module --------------------------------------------------------------------------------- */
+
+#define SPEC(name, type, slots)                                                                         \
+    {"arrayferry._core._speedups." name, sizeof(type), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots}
+
+static PyType_Spec specs[] = {
+    SPEC("Walker", Walker, walker_type_slots),
+    SPEC("PrivateCopy", Holder, private_copy_slots),
+    SPEC("MemberCaster", Holder, member_caster_slots)};
+
+static PyMethodDef functions[] = {
+    {"copied", copied, METH_O, "Return a copy of a plain array; None for any other."},
+    {"halved", halved, METH_O, "Return a 64-bit array in half of the bits; None where values are lost."},
+    {NULL}};
+
+static int module_exec(PyObject *module)
+{
+    State *state = PyModule_GetState(module);
+    if (PyArray_ImportNumPyAPI() < 0 || !(state->name_open = PyUnicode_InternFromString("open"))
+        || !(state->name_build = PyUnicode_InternFromString("build"))
+        || !(state->name_counted = PyUnicode_InternFromString("counted"))) {
+        return -1;
+    }
+    for (size_t i = 0; i < sizeof(specs) / sizeof(*specs); i++) {
+        PyObject *type = PyType_FromModuleAndSpec(module, &specs[i], NULL);
+        if (type == NULL || PyModule_AddType(module, (PyTypeObject *)type) < 0) {
+            Py_XDECREF(type);
+            return -1;
+        }
+        Py_DECREF(type);
+    }
+    return 0;
+}
+
+static int module_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    State *state = PyModule_GetState(module);
+    Py_VISIT(state->name_open);
+    Py_VISIT(state->name_build);
+    Py_VISIT(state->name_counted);
+    return 0;
+}
+
+static int module_clear(PyObject *module)
+{
+    State *state = PyModule_GetState(module);
+    Py_CLEAR(state->name_open);
+    Py_CLEAR(state->name_build);
+    Py_CLEAR(state->name_counted);
+    return 0;
+}
+
+static void module_free(void *module)
+{
+    module_clear(module);
+}
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_speedups",
+    .m_doc = "The walk and the proof of ownership in C.",
+    .m_size = sizeof(State),
+    .m_methods = functions,
+    .m_slots = module_slots,
+    .m_traverse = module_traverse,
+    .m_clear = module_clear,
+    .m_free = module_free,
+};
+
+static State *state_of(PyTypeObject *type)
+{
+    return PyType_GetModuleState(type);
+}
+
+PyMODINIT_FUNC PyInit__speedups(void)
+{
+    return PyModuleDef_Init(&module);
+}

@@ -1,0 +1,264 @@
+"""One leaf from its source to the target.
+
+Within a framework, by its own copy; from one accelerator's memory to another framework on the same
+accelerator, by DLPack; everything else through NumPy, where memory can be seen, owned and checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from arrayferry._core import ownership
+from arrayferry._core.containers import OBJECT_ARRAY
+from arrayferry._core.dtypes import (
+    LARGEST,
+    WIDEST,
+    Cast,
+    Casts,
+    canonical_bools,
+    cast_for,
+    dtype_name,
+    first_lost,
+    halved,
+    next_available,
+)
+from arrayferry._core.framework import Array, Framework
+from arrayferry._core.registry import describe
+from arrayferry._core.walk import KEEP
+from arrayferry.errors import FerryError, NarrowingError, SharingError, TransferError
+
+__all__ = ["LeafConverter", "route"]
+
+# What a framework's own call raises when it cannot do something. Not MemoryError, nor what a user
+# raises from a signal handler.
+_REFUSALS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    BufferError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+_scalar_cast = cache(cast_for)
+
+
+class LeafConverter:
+    """Converts leaves to one target. Its methods are the actions of a walk.
+
+    Args:
+        target: the framework.
+        device: where to, as the framework's own object.
+        copy: whether memory is shared.
+        wanted: the dtypes that the user asked for, by the name of what they replace.
+
+    Attributes:
+        from_private: makes the target's array of memory that nobody else sees.
+        plain: the dtypes of arrays that `from_private` takes as they are, at all times.
+        has_bools: whether it takes bools that are 0 and 1.
+        shares: whether `from_private` may be given memory that others see: `copy=False`.
+    """
+
+    def __init__(self, target: Framework, device: Any, copy: bool | None, wanted: dict[str, str]) -> None:
+        self.target, self.device, self.copy, self.wanted = target, device, copy, wanted
+        self._casts = Casts(wanted)
+        fast = target._fast.from_private(device)
+        plain = target._fast.plain_dtypes(device) - wanted.keys() if fast else frozenset()
+        self.plain = frozenset(map(np.dtype, plain))
+        self.has_bools = fast is not None and "bool" in target.dtypes(device) and "bool" not in wanted
+        self.shares = copy is False
+        self.from_private = fast
+        self._alignment = target._fast.alignment
+        self._fast_dtypes = self.plain | {np.dtype(bool)} if self.has_bools else self.plain
+        # What needs neither a cast nor a look at its values.
+        self._taken_as_is = frozenset() if self.shares else self.plain
+        # What the walk in C needs to hand over arrays by itself. By number, of which equal dtypes may have
+        # two: int64 and longlong.
+        self.array_action = self.numpy_array
+        known = {np.dtype(code) for code in np.typecodes["All"]}
+        self.plain_numbers = sum({1 << dtype.num for dtype in known if dtype in self.plain})
+        self.hands_over = fast is not None and (copy is None or (copy is False and target._fast.aliases))
+
+    def numpy_array(self, array: Array, mine: bool) -> Any:
+        """Convert an `np.ndarray` or one of a subclass."""
+        dtype = array.dtype
+        if dtype.hasobject:
+            # An object array is a container; a record with objects in it has no counterpart.
+            return OBJECT_ARRAY if dtype.kind == "O" else KEEP
+        mine = mine and self.copy is None and ownership.can_be_taken(array)
+        return self._deliver(array, mine)
+
+    def numpy_scalar(self, scalar: Any, mine: bool) -> Any:
+        """Convert an `np.generic` to a 0-d array of the same dtype."""
+        array = np.asarray(scalar)
+        return KEEP if array.dtype.hasobject else self._deliver(array, mine=True)
+
+    def python_scalar(self, scalar: Any, mine: bool) -> Any:
+        """Convert an int, float or complex to a 0-d array of the target's default dtype."""
+        default = self.target.default_dtypes(self.device)[type(scalar)]
+        if not self.wanted and default in LARGEST:
+            dtype, largest = LARGEST[default]
+            if dtype in self._fast_dtypes and -largest <= scalar <= largest:  # a NaN is not
+                return self._hand_over(np.array(scalar, dtype))
+        wanted = self.wanted.get(default, default)
+        try:
+            wide = np.array(scalar, WIDEST[type(scalar)])
+        except OverflowError as error:
+            what = f"int -> {wanted} {self.target.name}: {scalar} does not fit"
+            raise NarrowingError(what, "no integer dtype holds it: make it a float or a string") from error
+        cast = _scalar_cast(wide.dtype, self.target.dtypes(self.device), wanted)
+        if cast is None:  # no complex numbers, say
+            return KEEP
+        on_purpose = cast.same or wanted != default or self.wanted.get(wide.dtype.name) == wanted
+        return self._deliver(wide, mine=True, cast=Cast(cast.dtype, cast.same, not on_purpose))
+
+    def array_of(self, source: Framework, cls: type) -> Callable[[Any, bool], Any]:
+        """Return the action for the arrays of a framework that are of this type."""
+        way = self._way(source)
+        to_private = source._fast.to_private(cls) if source is not self.target and not self.shares else None
+
+        def action(array: Any, mine: bool) -> Any:
+            try:
+                if to_private is not None and (private := to_private(array)) is not None:
+                    return self._deliver(private, True, source)
+                return way(source, array)
+            except _REFUSALS as error:
+                raise self.refusal(array, error, source) from error
+
+        return action
+
+    def _way(self, source: Framework) -> Callable[[Framework, Any], Any]:
+        if source is self.target:
+            return self._within
+        return self._through_numpy if self.target.from_dlpack is None else self._from_device
+
+    def _within(self, source: Framework, array: Any) -> Any:
+        name = dtype_name(array.dtype)
+        wanted, share = self._wanted(name), self.shares
+        if source.copy_within is not None:
+            found = source.copy_within(array, self.device, wanted, share)
+            return KEEP if found is None else found
+        here = source.devices.of(array)
+        there = here if self.device is None else self.device
+        if not share:
+            return self._through_numpy(source, array, there)
+        if there != here or wanted not in (None, name):
+            what = f"{name} on {here} is not {wanted or name} on {there}"
+            raise SharingError(what, "copy=None, which makes it so")
+        return array
+
+    def _wanted(self, name: str) -> str | None:
+        """Return what the user wants instead of a dtype, as far as the target has it."""
+        wanted = self.wanted.get(name)
+        return None if wanted is None else next_available(wanted, self.target.dtypes(self.device))
+
+    def _from_device(self, source: Framework, array: Any) -> Any:
+        if source.devices.on_host(array):
+            return self._through_numpy(source, array)
+        target, name = self.target, dtype_name(array.dtype)
+        wanted, share = self._wanted(name), self.shares
+        assert target.from_dlpack is not None
+        assert target.copy_within is not None
+        if (wanted or name) not in target.dtypes(self.device):
+            return self._through_numpy(source, array)
+        if share and source.immutable and not target.immutable:
+            what = f"arrays of {source.name} never change, and those of {target.name} are writable"
+            raise SharingError(what, "copy=None")
+        try:
+            there = target.from_dlpack(array)
+        except _REFUSALS:  # this build of the target does not know that device
+            return self._through_numpy(source, array)
+        return target.copy_within(there, self.device, wanted, share)
+
+    def _through_numpy(self, source: Framework, array: Any, device: Any = None) -> Any:
+        box: list[Any] = [source.to_numpy(array, self.shares)]
+        if box[0] is None:
+            return KEEP
+        return self._deliver(box[0], ownership.is_fresh(box), source, device)
+
+    def _deliver(
+        self,
+        array: Array,
+        mine: bool,
+        source: Framework | None = None,
+        device: Any = None,
+        cast: Cast | None = None,
+    ) -> Any:
+        """Hand an array that is in NumPy to the target; a private one, unless sharing was asked for."""
+        dtype = array.dtype
+        if cast is None and device is None and dtype in self._taken_as_is:
+            if not mine:
+                array = ownership.private_copy(array, dtype, self._alignment)
+            return self._hand_over(array, source)
+        if cast is None:
+            available = self.target.dtypes(self.device if device is None else device)
+            cast = self._casts[dtype, dtype.num, available]
+            if cast is None:
+                return KEEP
+        if self.shares and not mine:
+            return self._share(array, cast, source)
+        if not (mine and cast.same):
+            array = self._private(array, cast, source)
+        if cast.dtype.kind == "b":
+            canonical_bools(array)
+        return self._hand_over(array, source, device)
+
+    def _hand_over(self, array: Array, source: Framework | None = None, device: Any = None) -> Any:
+        try:
+            if device is None and array.dtype in self._fast_dtypes:
+                return self.from_private(array)  # type: ignore[misc]  # there is one, or none is fast
+            return self.target.from_numpy(array, self.device if device is None else device, False)
+        except _REFUSALS as error:
+            raise self.refusal(array, error, source) from error
+
+    def _share(self, array: Array, cast: Cast, source: Framework | None) -> Any:
+        what = f"{describe(array, source)} -> {self.target.name}"
+        if not array.dtype.isnative:
+            raise SharingError(f"{what}: not in native byte order", "copy=None")
+        if array.dtype != cast.dtype:
+            hint = f"copy=None, which converts it to {cast.dtype.name}"
+            raise SharingError(f"{what} has no {array.dtype.name} to share", hint)
+        try:
+            return self.target.from_numpy(array if cast.same else array.view(cast.dtype), self.device, True)
+        except _REFUSALS as error:
+            raise self.refusal(array, error, source) from error
+
+    def _private(self, array: Array, cast: Cast, source: Framework | None) -> Array:
+        if cast.check and array.nbytes < ownership.LARGE and (half := halved(array, cast.dtype)) is not None:
+            return half
+        alignment = self._alignment
+        if cast.same or (array.dtype.kind in "iu" and cast.dtype.kind in "iu"):  # casts that never warn
+            copy = ownership.private_copy(array, cast.dtype, alignment)
+        else:
+            with np.errstate(all="ignore"):  # a cast is either checked below, or made on purpose
+                copy = ownership.private_copy(array, cast.dtype, alignment)
+        if cast.check and (lost := first_lost(array, copy)):
+            old, new = array.dtype.name, cast.dtype.name
+            hint = f'cast on purpose with dtypes={{"{old}": "{new}"}}, or to a dtype that holds it'
+            what = f"{describe(array, source)} -> {new} {self.target.name}: {lost} does not fit"
+            raise NarrowingError(what, f"{self.target.wider}; or {hint}" if self.target.wider else hint)
+        return copy
+
+    def refusal(self, array: Any, error: Exception, source: Framework | None = None) -> Exception:
+        """Return what to raise when a framework's own call failed."""
+        if isinstance(error, FerryError) or not isinstance(error, _REFUSALS):
+            return error
+        what = f"{describe(array, source)} -> {self.target.name}: {type(error).__name__}: {error}"
+        return TransferError(what, "the framework itself refused, see its own message")
+
+
+def route(value: Any, source: Framework | None, target: Framework) -> tuple[str, ...]:
+    """Return the frameworks that a leaf goes through: the choice that `LeafConverter` makes."""
+    if source is None:
+        return "numpy" if isinstance(value, np.generic) else "python", target.name
+    if source is target or "numpy" in (source.name, target.name):
+        return source.name, target.name
+    if target.from_dlpack is not None and not source.devices.on_host(value):
+        return source.name, "dlpack", target.name
+    return source.name, "numpy", target.name

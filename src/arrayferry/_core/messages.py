@@ -1,0 +1,37 @@
+"""Refuse options that cannot be, and warn at the line that a warning is about."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+from arrayferry.errors import OptionError, UnsupportedError
+
+__all__ = ["refuse_choice", "refuse_unknown", "warn_caller"]
+
+_PACKAGES = ("arrayferry", "gymnasium")
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line that called neither us nor Gymnasium, however deep in both we are."""
+    frame, levels = sys._getframe(1), 2
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _PACKAGES:
+        frame, levels = frame.f_back, levels + 1
+    warnings.warn(message, category, stacklevel=levels)
+
+
+def refuse_unknown(unknown: Iterable[str], known: Iterable[str], of: str) -> None:
+    """Raise if there is an unknown option, with the known one that was probably meant."""
+    known = list(known)
+    for name in unknown:
+        meant = "".join(f"did you mean {close}? " for close in get_close_matches(name, known, 1))
+        raise UnsupportedError(f"{name} is no option of {of}", f"{meant}The options are {', '.join(known)}")
+
+
+def refuse_choice(name: str, value: Any, *choices: str) -> None:
+    """Raise if an option's value is none of the choices."""
+    if value not in choices:
+        raise OptionError(f"{name}={value!r}", f"it is one of {', '.join(map(repr, choices))}")

@@ -1,0 +1,221 @@
+"""Which frameworks there are, and whose array is this?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from arrayferry._core.dtypes import dtype_name
+from arrayferry._core.framework import Framework
+from arrayferry._core.type_cache import TypeCache, forget_decisions
+from arrayferry.errors import UnknownFrameworkError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = [
+    "FrameworkInfo",
+    "can_make_arrays",
+    "describe",
+    "find_framework",
+    "find_unpickled_framework",
+    "framework_of",
+    "frameworks",
+    "register_fallback",
+    "register_framework",
+    "registered",
+]
+
+_registry: dict[str, Framework] = {}
+
+
+def registered() -> Mapping[str, Framework]:
+    """Return the frameworks by name, in the order in which they are asked whether an array is theirs."""
+    return dict(_registry)
+
+
+def register_framework(framework: Framework) -> Framework:
+    """Make a framework known, by its name and its namespaces.
+
+    Registering a name again replaces it for what is made from then on; existing converters and wrappers
+    keep what they were made with.
+
+    Python's own `array.array`, made a framework:
+
+        >>> import numpy as np
+        >>> from array import array
+        >>> from arrayferry.errors import UnsupportedError
+        >>> def from_numpy(a, device, share):
+        ...     if a.ndim != 1:
+        ...         raise UnsupportedError("array.array has one dimension", "convert row by row")
+        ...     return array(a.dtype.char, a.tolist())
+        >>> stdlib = Framework(
+        ...     name="array",
+        ...     modules=("array",),
+        ...     arrays=("array:array",),
+        ...     to_numpy=lambda x, share: np.frombuffer(x, x.typecode),
+        ...     from_numpy=from_numpy,
+        ...     dtypes=lambda device: frozenset({"int64", "float64"}),
+        ... )
+        >>> register_framework(stdlib).name
+        'array'
+        >>> import arrayferry
+        >>> arrayferry.convert({"x": np.arange(3.0)}, "array")
+        {'x': array('d', [0.0, 1.0, 2.0])}
+    """
+    _registry[framework.name] = framework
+    forget_decisions()
+    return framework
+
+
+def find_framework(to: str | ModuleType | Framework) -> Framework:
+    """Return the framework that a name or a module means. Only registered names are ever imported."""
+    if isinstance(to, Framework):
+        return to
+    name = to.__name__ if isinstance(to, ModuleType) else to
+    if not isinstance(name, str):
+        raise UnknownFrameworkError(f"{to!r} is not an array framework", _how_to_name_one())
+    # array-api-compat's namespaces mean the library that they wrap, vendored or not.
+    wrapped = name.rpartition("array_api_compat.")[2]
+    for framework in _registry.values():
+        if wrapped == framework.name or wrapped in framework.modules:
+            framework.load()
+            return framework
+    for plugin in _plugins():
+        if plugin.name == name:
+            return register_framework(plugin.load())
+    module = to if isinstance(to, ModuleType) else sys.modules.get(name)
+    if module is not None and (hasattr(module, "asarray") or hasattr(module, "from_dlpack")):
+        return _fallback_target(module)
+    raise UnknownFrameworkError(f"{name!r} is not an array framework", _how_to_name_one(name))
+
+
+def find_unpickled_framework(name: str) -> str:
+    """Return a framework's name out of a pickle, if it means one in this process too.
+
+    Whoever wrote the pickle chose the name: only the modules of registered frameworks are imported for it.
+    """
+    try:
+        find_framework(name)
+    except UnknownFrameworkError as error:
+        what = f"{name!r} means no array framework in this process"
+        raise UnknownFrameworkError(what, f"if it is one, import {name} before unpickling") from error
+    return name
+
+
+@cache
+def _plugins() -> tuple[EntryPoint, ...]:
+    """Return what other distributions offer."""
+    from importlib.metadata import entry_points  # takes longer to import than all of arrayferry
+
+    return tuple(entry_points(group="arrayferry.frameworks"))
+
+
+def _load_plugins(package: str | None = None) -> bool:
+    """Register what one package or all distributions offer; return whether there was anything new."""
+    wanted = [one for one in _plugins() if package in (None, one.module.partition(".")[0])]
+    new = [one.load() for one in wanted if one.name not in _registry]
+    for framework in new:
+        register_framework(framework)
+    return bool(new)
+
+
+def _how_to_name_one(given: str = "") -> str:
+    from difflib import get_close_matches
+
+    names = ", ".join(_registry)
+    meant = "".join(f"did you mean {name!r}? Otherwise " for name in get_close_matches(given, _registry, 1))
+    return f"{meant}name one of {names}; or pass the module of any array API library; or register_framework()"
+
+
+# A library that nobody registered, as a target and as the maker of a leaf. Set by `_frameworks`.
+_fallback_target: Callable[[ModuleType], Framework]
+_fallback_source: Callable[[type], Framework | None]
+
+
+def register_fallback(
+    target: Callable[[ModuleType], Framework], source: Callable[[type], Framework | None]
+) -> None:
+    """Say how to treat a library that nobody registered."""
+    global _fallback_target, _fallback_source
+    _fallback_target, _fallback_source = target, source
+
+
+def _decide_framework(cls: type) -> Framework | None:
+    for framework in _registry.values():
+        for name in framework.arrays:
+            module, _, attribute = name.partition(":")
+            base = getattr(sys.modules.get(module), attribute, None)
+            if isinstance(base, type) and issubclass(cls, base):
+                return framework
+    package = cls.__module__.partition(".")[0]
+    if package not in sys.stdlib_module_names and _load_plugins(package):
+        return _decide_framework(cls)
+    return _fallback_source(cls)
+
+
+_frameworks_by_type = TypeCache(_decide_framework)
+
+
+def framework_of(cls: type) -> Framework | None:
+    """Return the framework whose arrays are of this type, or None.
+
+    It imports nothing: whoever has such an array has imported its framework.
+    """
+    framework: Framework | None = _frameworks_by_type[cls]
+    return framework
+
+
+def can_make_arrays(framework: Framework) -> bool:
+    """Return whether arrays can be made, too: of an unregistered library, only its arrays may be known."""
+    module = sys.modules.get(framework.modules[0])
+    return framework.name in _registry or hasattr(module, "asarray") or hasattr(module, "from_dlpack")
+
+
+def describe(array: Any, framework: Framework | None = None) -> str:
+    """Describe an array in a few characters, `int64[3] numpy`; anything else by its type."""
+    framework = framework or framework_of(type(array))
+    try:
+        shape = ",".join(map(str, array.shape))
+        return f"{dtype_name(array.dtype)}[{shape}] {framework.name if framework else 'numpy'}"
+    except Exception:  # a message about a broken array must not break
+        return f"{type(array).__name__} {framework.name if framework else ''}".strip()
+
+
+@dataclass(frozen=True)
+class FrameworkInfo:
+    """One framework, as it is on this machine."""
+
+    name: str
+    version: str
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Its devices. Asking imports the framework."""
+        return find_framework(self.name).devices.available()
+
+
+def frameworks() -> dict[str, FrameworkInfo]:
+    """Return the frameworks that are installed, by name. None of them is imported to find out.
+
+    >>> frameworks()["numpy"].devices
+    ('cpu',)
+    """
+    _load_plugins()
+    found = {name: _version(framework) for name, framework in registered().items()}
+    return {name: FrameworkInfo(name, version) for name, version in found.items() if version is not None}
+
+
+def _version(framework: Framework) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
+    for distribution in framework.distributions or (framework.name,):
+        with suppress(PackageNotFoundError):
+            return version(distribution)
+    module = sys.modules.get(framework.modules[0])  # of no distribution, as the standard library's
+    return None if module is None else str(getattr(module, "__version__", ""))

@@ -1,0 +1,65 @@
+"""Decide once per type, and forget when something is registered."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+__all__ = ["TypeCache", "forget_decisions", "on_register"]
+
+
+class TypeCache(dict[type, Any]):
+    """A table from types to decisions, which asks for each missing one once.
+
+    There is no lock: a finalizer or a forked process may come here at any time. What two threads decide
+    at once is decided twice, alike.
+    """
+
+    _all: ClassVar[weakref.WeakSet[Any]] = weakref.WeakSet()
+    _times_cleared: ClassVar[int] = 0
+
+    # A program that makes a new type in every step must not make the table grow with it.
+    _limit = 10_000
+
+    def __init__(self, decide: Callable[[type], Any]) -> None:
+        """Ask `decide(cls)` for each type that is not in the table."""
+        super().__init__()
+        self._decide = decide
+        self._all.add(self)
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __missing__(self, cls: type) -> Any:
+        if len(self) >= self._limit:
+            self.clear()
+        before = TypeCache._times_cleared
+        self[cls] = decision = self._decide(cls)
+        if TypeCache._times_cleared != before:  # another thread has registered something meanwhile
+            self.pop(cls, None)
+        return decision
+
+    @classmethod
+    def clear_all(cls) -> None:
+        """Empty all tables."""
+        TypeCache._times_cleared += 1  # first, so that a decision made before it is not stored after it
+        for table in cls._tables():
+            table.clear()
+
+    @classmethod
+    def _tables(cls) -> list[Any]:
+        while True:
+            try:
+                return list(cls._all)
+            except RuntimeError:  # another thread has made a table meanwhile
+                continue
+
+
+# Called when something new is registered.
+on_register: list[Callable[[], None]] = [TypeCache.clear_all]
+
+
+def forget_decisions() -> None:
+    """Decide everything anew, because something was registered."""
+    for forget in on_register:
+        forget()

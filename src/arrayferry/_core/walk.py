@@ -1,0 +1,308 @@
+"""The walk through containers: the reference, in Python. `_speedups.c` is the same walk in C.
+
+Everything that is not a container is a *leaf*. What becomes of an object is the *action* of its type:
+a `Container`, which is opened, converted and built again; or a function `(leaf, mine)` that returns the
+converted leaf, `KEEP`, or a `Container` to open. `mine` means that nobody but this walk can reach the leaf.
+
+There is no recursion: a structure may be as deep as memory allows. A container that is reached by many
+paths is converted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from sys import getrefcount
+from typing import Any, NamedTuple, TypeAlias
+
+from arrayferry._core import ownership
+from arrayferry.errors import CircularError, FerryError, UnsupportedError
+
+__all__ = [
+    "KEEP",
+    "OPEN",
+    "Action",
+    "Attribute",
+    "Container",
+    "Memo",
+    "Mode",
+    "OnKeep",
+    "Slot",
+    "Visit",
+    "Walker",
+    "locate",
+    "path_of",
+    "refuse_cycle",
+    "report_kept",
+    "unchanged",
+    "walk",
+]
+
+Action: TypeAlias = "Callable[[Any, bool], Any] | Container"
+
+# Called with the name of the value, a function that makes the path (which takes time), and the leaf.
+OnKeep: TypeAlias = "Callable[[str, Callable[[], str], Any], None]"
+
+# Called instead of a leaf's action, for whoever wants to look: the path, the leaf, the references to it
+# (None when somebody else can reach its container), and the action.
+Visit: TypeAlias = "Callable[[str, Any, int | None, Callable[[Any, bool], Any]], Any]"
+
+# By id: a container that may be reached again (kept alive, so that the id stays its own), and its result.
+Memo: TypeAlias = "dict[int, tuple[Any, Any]]"
+
+# Whether a mode is on in which no array should be made, and the context without it.
+Mode: TypeAlias = "tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]]"
+
+
+class _Keep:
+    def __repr__(self) -> str:
+        return "KEEP"
+
+
+# An action's answer: the leaf has no counterpart in the target, and stays as it is.
+KEEP = _Keep()
+
+# In a memo: the container is being converted.
+OPEN = _Keep()
+
+
+def unchanged(value: Any, mine: bool) -> Any:
+    """Return the leaf itself: the action for what is the same in all frameworks."""
+    return value
+
+
+_KEY_AFTER_THE_LAST = _Keep()
+
+
+class Attribute(str):
+    """The name of an attribute, among the keys of a container."""
+
+    __slots__ = ()
+
+
+def _step(keys: Any, index: int) -> str:
+    """Return how the key at an index is written in a path; empty after the last, where it is built."""
+    key = next(islice(keys, index, None), _KEY_AFTER_THE_LAST)
+    if key is _KEY_AFTER_THE_LAST:
+        return ""
+    if type(key) is Attribute:
+        return f".{key}"
+    try:
+        return f'["{key}"]' if type(key) is str else f"[{key!r}]"
+    except Exception:  # a key that cannot be shown must not hide the error
+        return f"[<{type(key).__name__}>]"
+
+
+@dataclass(frozen=True, eq=False)
+class Container:
+    """How to open one kind of container, and how to build another like it.
+
+    Attributes:
+        open: `(original)` to its keys and its values, in the same order.
+        build: `(original, keys, new values)` to a new container of the same kind.
+        step: `(keys, index)` to how a key is written in a path.
+        counted: whether only counted references can reach it (no subclass, nothing weak): see ownership.
+    """
+
+    open: Callable[[Any], tuple[Iterable[Any], Iterable[Any]]]
+    build: Callable[[Any, Any, list[Any]], Any]
+    step: Callable[[Any, int], str] = _step
+    counted: bool = False
+
+
+class Slot(NamedTuple):
+    """One of the values that are converted together.
+
+    Attributes:
+        name: what it is called in paths.
+        on_keep: called when a leaf of it has no counterpart in the target.
+        scalar: makes a Python number of it; None if it is walked.
+        passes: the type of numbers that stay as they are; `scalar` is asked about all others.
+    """
+
+    name: str
+    on_keep: OnKeep | None = None
+    scalar: Callable[[Any], Any] | None = None
+    passes: type | None = None
+
+
+# The values to convert arrive in a list of their own, the box: so a root is a leaf like any other, and
+# the count of its references is the same whoever called.
+_BOX = Container(lambda box: ((), box), lambda _, keys, new: new, counted=True)
+
+# A container that is being walked: itself, its kind, its keys, the children to come, the results so far
+# (their number says how far it got), whether the walk alone can reach it, and whether it is in the memo.
+_Frame: TypeAlias = "tuple[Any, Container, Any, Iterator[Any], list[Any], bool, bool]"
+
+
+def walk(
+    box: list[Any],
+    slots: Sequence[Slot],
+    actions: Mapping[type, Any],
+    memo: Memo | None = None,
+    visit: Visit | None = None,
+) -> list[Any]:
+    """Convert the values in `box`.
+
+    Args:
+        box: a list that holds the values; alone, if their memory may be taken over.
+        slots: how each value is called; a box may have more values than that.
+        actions: what becomes of each type.
+        memo: the containers that were converted before.
+        visit: called instead of each leaf's action.
+    """
+    memo = {} if memo is None else memo
+    stack: list[_Frame] = []
+    node: Any = box
+    keys: Iterable[Any] = ()
+    container, children, results, alone, known = _BOX, iter(box), list[Any](), True, False
+    try:
+        while True:
+            for child in children:
+                references = getrefcount(child)
+                found = actions[type(child)]
+                if type(found) is not Container:
+                    if visit is None:
+                        found = found(child, alone and references <= ownership.unshared)
+                    else:
+                        here: list[_Frame] = [
+                            *stack,
+                            (node, container, keys, children, results, alone, known),
+                        ]
+                        found = visit(_path(here, slots), child, references if alone else None, found)
+                if type(found) is Container:
+                    is_shared = references > ownership.unshared
+                    if is_shared and (entry := memo.get(id(child))) is not None:
+                        if entry[1] is OPEN:
+                            refuse_cycle(child, _path_of_node(child, stack, slots))
+                        results.append(entry[1])
+                        continue
+                    stack.append((node, container, keys, children, results, alone, known))
+                    if is_shared:
+                        memo[id(child)] = child, OPEN
+                    alone = alone and found.counted and not is_shared
+                    node, container, keys, results, known = child, found, (), [], is_shared
+                    keys, values = found.open(child)
+                    children = iter(values)
+                    break
+                if found is KEEP:
+                    here = [*stack, (node, container, keys, children, results, alone, known)]
+                    report_kept(_slot(here, slots), partial(_path, here, slots), child)
+                    found = child
+                results.append(found)
+            else:
+                if not stack:
+                    return results
+                built = container.build(node, keys, results)
+                if known:
+                    memo[id(node)] = node, built
+                node, container, keys, children, results, alone, known = stack.pop()
+                results.append(built)
+    except Exception as error:
+        here = [*stack, (node, container, keys, children, results, alone, known)]
+        if (located := locate(error, _path(here, slots))) is error:
+            raise
+        raise located from error
+
+
+def report_kept(slot: Slot, path: Callable[[], str], leaf: Any) -> None:
+    """Tell whoever wants to know that a leaf has no counterpart."""
+    if slot.on_keep is not None:
+        slot.on_keep(slot.name, path, leaf)
+
+
+def locate(error: Exception, path: str) -> Exception:
+    """Return the error to raise, with its path."""
+    if isinstance(error, FerryError):
+        return error.at(path)
+    if isinstance(error, (MemoryError, Warning)):
+        return error
+    what = (
+        f"{type(error).__name__} while it was converted: {error}"  # a dict that changes, or a key that fails
+    )
+    return UnsupportedError(what, "if somebody changes it meanwhile, convert a copy", path)
+
+
+def _slot(frames: list[_Frame], slots: Sequence[Slot]) -> Slot:
+    index = len(frames[0][4])
+    return slots[index] if index < len(slots) else Slot(f"value[{index}]")
+
+
+def _path(frames: list[_Frame], slots: Sequence[Slot]) -> str:
+    steps = [(container, keys, len(results)) for _, container, keys, _, results, _, _ in frames[1:]]
+    return path_of(_slot(frames, slots).name, steps)
+
+
+def path_of(name: str, steps: Iterable[tuple[Container, Any, int]]) -> str:
+    """Return the path that begins at a name: of each container on the way, its kind, keys and an index."""
+    return name + "".join(container.step(keys, index) for container, keys, index in steps)
+
+
+def _path_of_node(node: Any, stack: list[_Frame], slots: Sequence[Slot]) -> str:
+    depth = next((depth for depth, frame in enumerate(stack) if frame[0] is node), len(stack))
+    return _path(stack[:depth], slots) if depth else ""
+
+
+def refuse_cycle(container: Any, path: str = "") -> None:
+    """Raise the error for a container that was reached from itself."""
+    raise CircularError(f"this {type(container).__name__} contains itself", "break the cycle", path)
+
+
+class Walker:
+    """Converts boxes, all by the same slots and actions. The C extension has one like it.
+
+    Args:
+        actions: what becomes of each type.
+        mode: in which no array should be made.
+        slots: the values of a box.
+        repack: makes a tuple with as many values as there are slots of what `unpack` got instead, or raises.
+    """
+
+    def __init__(
+        self,
+        actions: Mapping[type, Any],
+        mode: Mode,
+        slots: Sequence[Slot],
+        repack: Callable[[Any], tuple[Any, ...]],
+    ) -> None:
+        self._actions, self._mode, self._slots, self._repack = actions, mode, slots, repack
+        self._walked = [slot for slot in slots if slot.scalar is None]
+
+    def convert(self, box: list[Any]) -> Any:
+        """Return the one value in the box, converted."""
+        return self._walk(box, self._slots)[0]
+
+    def unpack(self, box: list[Any]) -> tuple[Any, ...]:
+        """Return the values of the tuple in the box, converted."""
+        values = box.pop()
+        if type(values) is not tuple or len(values) != len(self._slots):
+            values = self._repack(values)
+        walked = [value for value, slot in zip(values, self._slots) if slot.scalar is None]
+        numbers = [
+            _number(value, slot) for value, slot in zip(values, self._slots) if slot.scalar is not None
+        ]
+        del values  # so that the list alone holds what is walked
+        converted, scalars = iter(self._walk(walked, self._walked)), iter(numbers)
+        return tuple([next(converted if slot.scalar is None else scalars) for slot in self._slots])
+
+    def _walk(self, box: list[Any], slots: Sequence[Slot]) -> list[Any]:
+        is_on, without = self._mode
+        if not is_on():
+            return walk(box, slots, self._actions)
+        with without():
+            return walk(box, slots, self._actions)
+
+
+def _number(value: Any, slot: Slot) -> Any:
+    return value if type(value) is slot.passes or slot.scalar is None else slot.scalar(value)
+
+
+if ownership.COUNTS_PROVE:
+    ownership.unshared = 1 << 62  # so that nothing counts as shared before it is known what does
+    found: list[int | None] = []
+    _look: Visit = lambda path, leaf, references, action: found.append(references)  # noqa: E731
+    walk([object()], (), {object: unchanged}, visit=_look)
+    ownership.unshared = found[0] or -1

@@ -1,0 +1,14 @@
+"""Gymnasium spaces and arrays: actions as members of a space, and a space seen from another framework.
+
+| file | the one idea |
+|---|---|
+| `members.py` | from an action to what `space.sample()` would have returned in its place |
+| `target.py` | a space whose `sample` returns and whose `contains` accepts another framework's arrays |
+"""
+
+from __future__ import annotations
+
+from arrayferry.spaces.members import member_caster
+from arrayferry.spaces.target import convert_space
+
+__all__ = ["convert_space", "member_caster"]

@@ -1,0 +1,269 @@
+"""Actions as members of a space: which object would `space.sample()` have returned in place of this one?"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from functools import cache, singledispatch
+from typing import Any, TypeAlias
+
+import numpy as np
+from gymnasium import spaces
+
+from arrayferry._core.convert import Converter, is_registered, keeping_numbers
+from arrayferry._core.dtypes import cast_for, dtype_name, first_lost, promotes
+from arrayferry._core.framework import Array
+from arrayferry._core.registry import framework_of
+from arrayferry._core.speedups import speedups
+from arrayferry._core.type_cache import TypeCache
+from arrayferry.errors import FerryError
+
+__all__ = ["Caster", "fast_member_caster", "member_caster", "shape_of", "to_numpy"]
+
+# From a value of the environment's framework to a member of the space; a value that has not a
+# member's shape or kind comes back as it is, for the environment to refuse.
+Caster: TypeAlias = Callable[[Any], Any]
+
+
+def member_caster(space: spaces.Space[Any], to_env: Converter) -> Caster:
+    """Return what makes members of `space` of values that are in the framework of `to_env`.
+
+    >>> cast = member_caster(
+    ...     spaces.Dict(go=spaces.Discrete(4), how=spaces.Box(-1, 1, (2,))), Converter("numpy")
+    ... )
+    >>> cast({"go": np.array(3, np.int32), "how": np.array([0.25, 0.5])})
+    {'go': np.int64(3), 'how': array([0.25, 0.5 ], dtype=float32)}
+    """
+    return _caster(space, to_env)
+
+
+@singledispatch
+def _caster(space: spaces.Space[Any], to_env: Converter) -> Caster:
+    return _unchanged  # Text, and spaces that are not Gymnasium's
+
+
+@_caster.register(spaces.Box)
+@_caster.register(spaces.MultiBinary)
+@_caster.register(spaces.MultiDiscrete)
+def _(space: Any, to_env: Converter) -> Caster:
+    shape, dtype = space.shape, np.dtype(space.dtype)
+    cast_dtype = _dtype_caster(dtype, to_env)
+
+    def cast(value: Any) -> Any:
+        if type(value) is np.ndarray and value.shape == shape:
+            return value if value.dtype is dtype else cast_dtype(value)
+        if isinstance(value, (list, tuple)):
+            value = _stacked(value, to_env)
+        return cast_dtype(value) if shape_of(value) == shape else value
+
+    return cast
+
+
+@_caster.register(spaces.Discrete)
+def _(space: spaces.Discrete[Any], to_env: Converter) -> Caster:
+    dtype = np.dtype(space.dtype)
+    cast_dtype = _dtype_caster(dtype, to_env)
+    if to_env.framework.name != "numpy":
+        return lambda value: cast_dtype(value) if shape_of(value) == () else value
+
+    def cast(value: Any) -> Any:
+        if type(value) is int:
+            value = np.asarray(value)
+        if shape_of(value) != ():
+            return value
+        member = cast_dtype(value)
+        return dtype.type(member) if member.dtype == dtype else value
+
+    return cast
+
+
+@_caster.register(spaces.Dict)
+def _(space: spaces.Dict, to_env: Converter) -> Caster:
+    return _by_key({key: _caster(inner, to_env) for key, inner in space.spaces.items()})
+
+
+def _by_key(casters: dict[str, Caster]) -> Caster:
+    def cast(value: Any) -> Any:
+        if not isinstance(value, Mapping) or value.keys() != casters.keys():
+            return value
+        return {key: casters[key](value[key]) for key in casters}
+
+    return cast
+
+
+@_caster.register(spaces.Tuple)
+def _(space: spaces.Tuple[Any], to_env: Converter) -> Caster:
+    return _by_position([_caster(inner, to_env) for inner in space.spaces])
+
+
+def _by_position(casters: list[Caster]) -> Caster:
+    def cast(value: Any) -> Any:
+        if not isinstance(value, (tuple, list)) or len(value) != len(casters):
+            return value
+        return tuple(one(item) for one, item in zip(casters, value))
+
+    return cast
+
+
+@_caster.register(spaces.Sequence)
+def _(space: spaces.Sequence, to_env: Converter) -> Caster:
+    if space.stack:
+        return _stack_caster(space.feature_space, to_env)
+    one = _caster(space.feature_space, to_env)
+    return lambda value: tuple(map(one, value)) if isinstance(value, (tuple, list)) else value
+
+
+@_caster.register(spaces.Graph)
+def _(space: spaces.Graph, to_env: Converter) -> Caster:
+    nodes = _stack_caster(space.node_space, to_env)
+    edges = _stack_caster(space.edge_space, to_env) if space.edge_space is not None else _unchanged
+    links = _stack_caster(spaces.Discrete(2, dtype=np.int32), to_env)  # as Graph.sample makes them
+
+    def cast(value: Any) -> Any:
+        if not isinstance(value, tuple) or len(value) != 3:
+            return value
+        return spaces.GraphInstance(nodes(value[0]), edges(value[1]), links(value[2]))
+
+    return cast
+
+
+@_caster.register(spaces.OneOf)
+def _(space: spaces.OneOf[Any], to_env: Converter) -> Caster:
+    casters = [_caster(inner, to_env) for inner in space.spaces]
+
+    def cast(value: Any) -> Any:
+        try:
+            which, chosen = value
+            which = np.int64(operator.index(which))  # not int(), which would round
+            return which, casters[which](chosen)
+        except (TypeError, ValueError, IndexError):
+            return value
+
+    return cast
+
+
+def shape_of(value: Any) -> tuple[int, ...] | None:
+    """Return the shape of an array; None for anything else."""
+    return tuple(value.shape) if hasattr(value, "dtype") else None
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+def _stack_caster(space: spaces.Space[Any], to_env: Converter) -> Caster:
+    """Cast members stacked along a first axis of any length: only the structure and dtypes are known."""
+    if isinstance(space, spaces.Dict):
+        return _by_key({key: _stack_caster(inner, to_env) for key, inner in space.spaces.items()})
+    if isinstance(space, spaces.Tuple):
+        return _by_position([_stack_caster(inner, to_env) for inner in space.spaces])
+    if space.dtype is None:
+        return _unchanged
+    cast_dtype = _dtype_caster(np.dtype(space.dtype), to_env)
+    return lambda value: cast_dtype(value) if hasattr(value, "dtype") else value
+
+
+def _stacked(value: Any, to_env: Converter) -> Any:
+    """Return a list of numbers as an array; any other list as it is."""
+    try:
+        array = np.asarray(to_numpy(value))
+    except (ValueError, TypeError, FerryError):
+        return value
+    return to_env(array) if array.dtype.kind in "biufc" else value
+
+
+def _dtype_caster(dtype: np.dtype[Any], to_env: Converter) -> Caster:
+    """Return what casts an array to the space's dtype, as far as the environment's framework has it."""
+    framework, device = to_env.framework, to_env.device
+    known: dict[tuple[Any, frozenset[str]], Caster] = {}
+
+    def decide(old: Any, available: frozenset[str]) -> Caster:
+        right = cast_for(dtype, available)
+        if right is None or dtype_name(old) == right.dtype.name:
+            return _unchanged
+        if framework.name == "numpy" and np.can_cast(old, dtype, "safe"):
+            return lambda value: np.asarray(value).astype(dtype)
+        return lambda value: _cast_or_leave(value, dtype, to_env)
+
+    def cast(value: Any) -> Any:
+        key = value.dtype, framework.dtypes(device)
+        if key not in known:
+            known[key] = decide(*key)
+        return known[key](value)
+
+    return cast
+
+
+def _cast_or_leave(value: Any, dtype: np.dtype[Any], to_env: Converter) -> Any:
+    old = value if type(value) is np.ndarray else np.asarray(to_numpy(value))
+    if not promotes(old.dtype, dtype):
+        return value
+    with np.errstate(all="ignore"):
+        new: Array = old.astype(dtype)
+    # A number that is out of range is no member: the environment shall see it as it is.
+    if first_lost(old, new):
+        return value
+    return new if to_env.framework.name == "numpy" else to_env.take(new)
+
+
+@cache
+def _numpy_converter() -> Converter:
+    return keeping_numbers("numpy")
+
+
+def to_numpy(value: Any) -> Any:
+    """Convert a value to NumPy; numbers stay numbers."""
+    return _numpy_converter()(value)
+
+
+# ---- the commonest actions, in C ----------------------------------------------------------------------
+
+# The members of a Discrete space up to this size are made beforehand.
+_FEW = 10_000
+
+
+def fast_member_caster(
+    space: spaces.Space[Any], to_env: Converter, cast: Caster, fallback: Caster
+) -> Callable[[Any], Any]:
+    """Return what makes members of the commonest actions in C, where it can; `fallback` does the others.
+
+    Args:
+        space: the action space.
+        to_env: the converter to the environment's framework.
+        cast: the space's caster, for values that are in that framework.
+        fallback: makes a member of any action.
+    """
+    if speedups is None or to_env.framework.name != "numpy" or to_env.copy is False:
+        return fallback
+    fast: Any = None
+    if isinstance(space, spaces.Discrete) and space.n <= _FEW and space.start == 0:
+        members = [*map(np.dtype(space.dtype).type, range(int(space.n)))]
+        fast = speedups.MemberCaster(_items, fallback, members, None, None)
+    elif isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)):
+        fast = speedups.MemberCaster(_copiers, fallback, None, cast, np.dtype(space.dtype))
+    return fallback if fast is None else fast.cast
+
+
+def _item_of(cls: type) -> Any:
+    """Return what makes a Python integer of one integer, be it in a 0-d array, and none of all else."""
+    if is_registered(cls):
+        return None
+    if cls is int:
+        return int
+    if cls is np.ndarray:
+        return lambda array: array.tolist() if array.dtype.kind in "biu" else None
+    if issubclass(cls, np.generic):
+        return cls.item if np.dtype(cls).kind in "biu" else None
+    framework = framework_of(cls)
+    return framework and framework._fast.item(cls)
+
+
+def _copier_of(cls: type) -> Any:
+    """Return what makes a private NumPy array of another framework's, if that is fast."""
+    framework = framework_of(cls)
+    return framework and framework._fast.to_private(cls) if not is_registered(cls) else None
+
+
+# For all spaces, so that the first step of a wrapper takes no longer than the second.
+_items = TypeCache(_item_of)
+_copiers = TypeCache(_copier_of)

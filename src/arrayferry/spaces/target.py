@@ -1,0 +1,111 @@
+"""A Gymnasium space as an agent of another framework sees it."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from typing import Any, TypeVar
+
+import numpy as np
+from gymnasium import spaces
+
+from arrayferry._core.convert import Converter
+from arrayferry.errors import FerryError
+from arrayferry.spaces.members import member_caster, shape_of, to_numpy
+
+__all__ = ["convert_space"]
+
+_S = TypeVar("_S", bound="spaces.Space[Any]")
+
+
+def convert_space(space: _S, converter: Converter) -> _S:
+    """Return a space that is the same to `isinstance`, and whose samples the converter has converted.
+
+    The original is asked for every sample and seed, so both draw from the same random numbers.
+
+    >>> space = convert_space(spaces.Discrete(4, seed=1), Converter("torch"))
+    >>> space.sample(), isinstance(space, spaces.Discrete), space.sample() in space
+    (tensor(1), True, True)
+    """
+    kind: Any = type(space)
+    converted: Any = object.__new__(_converted_class(kind))
+    parts = {name: _convert_part(part, converter) for name, part in vars(space).items()}
+    vars(converted).update(parts, _original=space, _converter=converter)
+    result: _S = converted
+    return result
+
+
+def _convert_part(part: Any, converter: Converter) -> Any:
+    """Convert the spaces in an attribute of a space; everything else stays as it is."""
+    if isinstance(part, spaces.Space):
+        return convert_space(part, converter)
+    if isinstance(part, dict):
+        return {key: _convert_part(one, converter) for key, one in part.items()}
+    if isinstance(part, tuple):
+        return tuple(_convert_part(one, converter) for one in part)
+    return part
+
+
+@cache
+def _converted_class(cls: Any) -> Any:
+    if issubclass(cls, _ConvertedSpace):  # converted before, to a third framework
+        return cls
+    return type(cls.__name__, (_ConvertedSpace, cls), {"__module__": __name__, "__doc__": cls.__doc__})
+
+
+class _ConvertedSpace:
+    """What a space does differently when its samples are another framework's arrays."""
+
+    _original: spaces.Space[Any]
+    _converter: Converter
+
+    def sample(self, mask: Any = None, probability: Any = None) -> Any:
+        """Return a member, converted; masks may be of any framework."""
+        given = {"mask": to_numpy(mask), "probability": _probabilities()(probability)}
+        return self._converter.take(
+            self._original.sample(**{name: value for name, value in given.items() if value is not None})
+        )
+
+    def contains(self, x: Any) -> bool:
+        """Return whether the value is a member to NumPy; up to rounding, where the target rounds."""
+        space: Any = self._original
+        if isinstance(space, (spaces.Dict, spaces.Tuple)):
+            return bool(super().contains(x))  # type: ignore[misc]  # their parts are converted, too
+        try:
+            value = to_numpy(x)
+        except FerryError:
+            return False
+        cast = member_caster(space, Converter("numpy"))
+        return bool(space.contains(value) or space.contains(cast(value)) or _is_in_rounded(space, value))
+
+    def seed(self, seed: Any = None) -> Any:
+        """Seed the original."""
+        return self._original.seed(seed)
+
+    @property
+    def np_random(self) -> np.random.Generator:
+        """The original's."""
+        return self._original.np_random
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return convert_space, (self._original, self._converter)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return convert_space(copy.deepcopy(self._original, memo), self._converter)
+
+
+@cache
+def _probabilities() -> Converter:
+    return Converter("numpy", dtypes={"float32": "float64"})
+
+
+def _is_in_rounded(space: Any, value: Any) -> bool:
+    """Return whether an array of a narrower float lies between the bounds of a Box, rounded as it was."""
+    if not isinstance(space, spaces.Box) or shape_of(value) != space.shape:
+        return False
+    dtype = value.dtype
+    if dtype.kind != "f" or space.dtype.kind != "f" or dtype.itemsize >= space.dtype.itemsize:
+        return False
+    with np.errstate(over="ignore"):
+        low, high = space.low.astype(dtype), space.high.astype(dtype)
+    return bool(np.all(low <= value) and np.all(value <= high))

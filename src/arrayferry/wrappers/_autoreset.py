@@ -1,0 +1,47 @@
+"""Autoreset and final observations: what happens at the end of an episode in a vector environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
+
+from arrayferry._core.convert import convert
+from arrayferry.wrappers._boundary import STEP, checked
+
+__all__ = ["reset_finished", "resets_itself", "with_dense_final"]
+
+
+def resets_itself(env: Any) -> bool:
+    """Return whether an environment starts its next episode by itself."""
+    return isinstance(env, VectorEnv) and env.metadata.get("autoreset_mode") is not AutoresetMode.DISABLED
+
+
+def reset_finished(env: Any, terminated: Any, truncated: Any) -> None:
+    """Reset what has finished its episode, if the environment does not do that by itself."""
+    if not isinstance(env, VectorEnv):
+        if terminated or truncated:
+            env.reset()
+    elif not resets_itself(env):
+        done = np.logical_or(*convert((terminated, truncated), "numpy"))
+        if done.any():
+            env.reset(options={"reset_mask": done})
+
+
+def with_dense_final(env: VectorEnv[Any, Any, Any], result: Any) -> tuple[Any, ...]:
+    """Return what a step returned, its final observations as one batch instead of an object array."""
+    *others, info = checked("step", STEP, result)
+    if "final_obs" in info:
+        info = {**info, "final_obs": _batch(env, info["final_obs"])}
+    return (*others, info)
+
+
+def _batch(env: VectorEnv[Any, Any, Any], final: np.ndarray[Any, Any]) -> Any:
+    """Return the final observations as one batch, with zeros for the environments that go on."""
+    space, count = env.single_observation_space, env.num_envs
+    batch: Any = create_empty_array(space, n=count, fn=np.zeros)
+    zeros = iterate(batch_space(space, count), batch)
+    rows = [zero if row is None else row for row, zero in zip(convert(final, "numpy"), zeros)]
+    return concatenate(space, rows, batch)

@@ -1,0 +1,66 @@
+"""What the single and the vector wrapper share, and what a named pair adds to either."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Generic, TypeVar
+
+from gymnasium.utils import RecordConstructorArgs
+
+from arrayferry.spaces.members import to_numpy
+from arrayferry.wrappers._boundary import Boundary
+
+__all__ = ["ArrayT", "ConversionWrapper", "Pair"]
+
+ArrayT = TypeVar("ArrayT")
+
+
+class ConversionWrapper(Generic[ArrayT]):
+    """What is the same for single and vector environments."""
+
+    env: Any
+    _boundary: Boundary
+
+    def _record(self, **arguments: Any) -> None:
+        RecordConstructorArgs.__init__(self, **arguments)  # type: ignore[arg-type]
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[ArrayT, dict[str, Any]]:
+        """Start an episode; options may be of any framework."""
+        boundary = self._boundary
+        return boundary.convert_reset([self.env.reset(seed=seed, options=boundary.convert_options(options))])
+
+    def render(self) -> Any:
+        """Return the frames as NumPy arrays, for people and for video writers."""
+        return to_numpy(self.env.render())
+
+
+class Pair:
+    """Binds the two frameworks of a wrapper, and nothing else.
+
+    A pair is a row: `class NumpyToTorch(Pair, ArrayConversion["torch.Tensor"], pair="numpy torch")`.
+    """
+
+    _pair: ClassVar[tuple[str, str]]
+    _boundary: Boundary
+
+    def __init_subclass__(cls, pair: str = "", **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if pair:
+            source, target = pair.split()
+            cls._pair = source, target
+
+    def __init__(self, env: Any, device: Any = None, **options: Any) -> None:
+        """Wrap an environment; `device` is the agent's, and the options are `ArrayConversion`'s."""
+        source, target = self._pair
+        super().__init__(env, source, target, None, device, **options)  # type: ignore[call-arg]
+
+    def _record(self, **arguments: Any) -> None:
+        bound = "env_xp", "target_xp", "env_device", "target_device"
+        options = {name: value for name, value in arguments.items() if name not in bound}
+        super()._record(device=arguments["target_device"], **options)  # type: ignore[misc]
+
+    @property
+    def device(self) -> Any:
+        """Where the agent's arrays go, as it was given; of a copy, by name."""
+        return self._boundary.target_device

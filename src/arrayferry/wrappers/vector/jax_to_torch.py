@@ -1,0 +1,7 @@
+"""The names of `gymnasium.wrappers.vector.jax_to_torch`."""
+
+from __future__ import annotations
+
+from arrayferry.wrappers.vector.pairs import JaxToTorch
+
+__all__ = ["JaxToTorch"]

@@ -1,0 +1,7 @@
+"""The names of `gymnasium.wrappers.vector.numpy_to_torch`."""
+
+from __future__ import annotations
+
+from arrayferry.wrappers.vector.pairs import NumpyToTorch
+
+__all__ = ["NumpyToTorch"]
