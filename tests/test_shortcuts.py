@@ -1,6 +1,7 @@
 """The short ways give what the long ways give: into action spaces, narrow dtypes, shared memory."""
 
 import datetime
+import types
 import warnings
 
 import numpy as np
@@ -16,7 +17,7 @@ FRAMEWORKS = [name for name in ("numpy", "torch", "jax") if name in arrayferry.f
 
 
 def entering(space, target="numpy"):
-    return Boundary(space, "numpy", target)
+    return Boundary(types.SimpleNamespace(action_space=space), "numpy", target)
 
 
 def assert_same(found, expected):

@@ -11,7 +11,8 @@
     ├── TransferError           BufferError    the framework itself refused; its own error is the cause
     └── NotInstalledError       ImportError    the framework is known, but not installed
 
-and one warning, `KeptWarning`: a leaf of an observation or action has no counterpart, and stays.
+and two warnings: `KeptWarning`, when a leaf of an observation or action has no counterpart and stays, and
+`FrameworkWarning`, when an environment was assumed to speak NumPy and does not.
 
 A message says where, what, and what to do:
 
@@ -34,6 +35,7 @@ __all__ = [
     "CircularError",
     "DeviceError",
     "FerryError",
+    "FrameworkWarning",
     "KeptWarning",
     "NarrowingError",
     "NotInstalledError",
@@ -130,3 +132,7 @@ class NotInstalledError(FerryError, ImportError):
 
 class KeptWarning(UserWarning):
     """A leaf of an observation or action has no counterpart in the target, and stays as it is."""
+
+
+class FrameworkWarning(UserWarning):
+    """An environment was given NumPy arrays before it turned out to speak another framework."""

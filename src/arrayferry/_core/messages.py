@@ -10,7 +10,7 @@ from typing import Any
 
 from arrayferry.errors import OptionError, UnsupportedError
 
-__all__ = ["refuse_choice", "refuse_unknown", "warn_caller"]
+__all__ = ["note_on", "refuse_choice", "refuse_unknown", "warn_caller"]
 
 _PACKAGES = ("arrayferry", "gymnasium")
 
@@ -35,3 +35,11 @@ def refuse_choice(name: str, value: Any, *choices: str) -> None:
     """Raise if an option's value is none of the choices."""
     if value not in choices:
         raise OptionError(f"{name}={value!r}", f"it is one of {', '.join(map(repr, choices))}")
+
+
+def note_on(error: Exception, note: str) -> None:
+    """Add a note to an error; before Python 3.11 to its message, where it has one."""
+    if hasattr(error, "add_note"):
+        error.add_note(note)
+    elif len(error.args) == 1 and isinstance(error.args[0], str):
+        error.args = (f"{error.args[0]}\n{note}",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar
 
 from gymnasium.utils import RecordConstructorArgs
@@ -20,15 +21,34 @@ class ConversionWrapper(Generic[ArrayT]):
     env: Any
     _boundary: Boundary
 
+    # Makes of what a step returned what is to be converted; None for just that.
+    _prepare: Callable[[Any], tuple[Any, ...]] | None = None
+
     def _record(self, **arguments: Any) -> None:
         RecordConstructorArgs.__init__(self, **arguments)  # type: ignore[arg-type]
+
+    def step(self, action: Any) -> Any:
+        """Take a step, with an action (or one for each environment) of any framework."""
+        boundary = self._boundary
+        if boundary.space_owner.action_space is not boundary.action_space:
+            boundary.refresh_action_space()
+        try:
+            box = [self.env.step(boundary.convert_action(action))]
+        except Exception as error:
+            boundary.add_note(error, action)
+            raise
+        if self._prepare is not None:
+            box = [self._prepare(box.pop())]
+        return boundary.convert_step(box)
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[ArrayT, dict[str, Any]]:
         """Start an episode; options may be of any framework."""
         boundary = self._boundary
-        return boundary.convert_reset([self.env.reset(seed=seed, options=boundary.convert_options(options))])
+        box = [self.env.reset(seed=seed, options=boundary.convert_options(options))]
+        boundary.refresh_action_space()
+        return boundary.convert_reset(box)
 
     def render(self) -> Any:
         """Return the frames as NumPy arrays, for people and for video writers."""

@@ -6,19 +6,24 @@ What a step returns, and which of it are numbers and flags, is known here and no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
+
+import gymnasium as gym
+from gymnasium.vector import VectorWrapper
 
 from arrayferry._core.containers import container_of
 from arrayferry._core.convert import Converter, Namespace, keeping_numbers
 from arrayferry._core.dtypes import is_known
 from arrayferry._core.framework import Framework
-from arrayferry._core.messages import warn_caller
+from arrayferry._core.messages import note_on, warn_caller
 from arrayferry._core.registry import can_make_arrays, describe, find_unpickled_framework, framework_of
 from arrayferry._core.walk import Slot
-from arrayferry.errors import KeptWarning, UnsupportedError
-from arrayferry.spaces.members import fast_member_caster, member_caster
+from arrayferry.errors import FerryError, FrameworkWarning, KeptWarning, UnsupportedError
+from arrayferry.spaces.members import fast_member_caster, member_caster, to_numpy
 from arrayferry.spaces.target import convert_space
+from arrayferry.wrappers._spoken import spoken_by
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -37,8 +42,9 @@ class Boundary:
     """Converts what goes into an environment and what comes out of it.
 
     Args:
-        action_space: the environment's; actions arrive as its members.
-        env_xp: the environment's framework; None to learn it from the first array that it returns.
+        env: the environment; actions arrive as members of its action space.
+        env_xp: the environment's framework; None to learn it: from what the environment is and holds, or
+            from the first array that it returns.
         target_xp: the agent's framework.
         env_device: where actions go.
         target_device: where everything else goes.
@@ -48,6 +54,8 @@ class Boundary:
             they become arrays.
 
     Attributes:
+        action_space: the one that actions are members of.
+        space_owner: the environment or wrapper whose action space that is.
         convert_action: from an action to a member of the action space, in the environment's framework.
         convert_step: from a list that alone holds what a step returned, to the same for the agent.
         convert_reset: the same for a reset.
@@ -55,7 +63,7 @@ class Boundary:
 
     def __init__(
         self,
-        action_space: spaces.Space[Any],
+        env: Any,
         env_xp: Namespace | None,
         target_xp: Namespace,
         env_device: Any = None,
@@ -64,10 +72,12 @@ class Boundary:
         dtypes: Mapping[Any, Any] | None = None,
         scalars: Literal["python", "target"] = "python",
     ) -> None:
-        self._action_space, self._scalars = action_space, scalars
+        self._env, self._scalars = env, scalars
         self._env_device, self.target_device = env_device, target_device
-        self._is_learning = env_xp is None
+        self._is_learning, self._has_assumed_numpy = env_xp is None, False
         self._warned: set[str] = set()
+        self.action_space: spaces.Space[Any] = env.action_space
+        self.space_owner = _owner_of_action_space(env)
         self.outgoing = Converter(target_xp, target_device, copy=copy, dtypes=dtypes)
         if self._is_learning:
             self.outgoing._on_array = self._learn
@@ -86,11 +96,29 @@ class Boundary:
         self.incoming = Converter(env_xp, device, copy=copy)
         self._convert_options = keeping_numbers(env_xp, device, copy=copy)._walker([Slot("options")]).convert
         to_env = self.incoming._walker([Slot("action", on_keep=partial(self._warn, env_xp))]).convert
-        cast = member_caster(self._action_space, self.incoming)
+        cast = member_caster(self.action_space, self.incoming)
         self._convert_any_action: Callable[[Any], Any] = lambda action: cast(to_env([action]))
-        self.convert_action: Callable[[Any], Any] = fast_member_caster(
-            self._action_space, self.incoming, cast, self._convert_any_action
+        self._convert_known_action = fast_member_caster(
+            self.action_space, self.incoming, cast, self._convert_any_action
         )
+        self.convert_action: Callable[[Any], Any] = (
+            self._convert_first_action if self._is_learning else self._convert_known_action
+        )
+
+    def _convert_first_action(self, action: Any) -> Any:
+        self._ask()
+        self.convert_action = self._convert_known_action
+        return self.convert_action(action)
+
+    def refresh_action_space(self) -> None:
+        """Use the action space that the environment has now."""
+        space = self._env.action_space
+        self.space_owner = _owner_of_action_space(self._env)
+        if space is not self.action_space and space != self.action_space:
+            self.action_space = space
+            self._speak(self.incoming.framework, self.incoming.device)
+        if self.space_owner.action_space is not self.action_space:
+            self.space_owner = self  # it makes an equal one whenever it is asked: asked again in a reset
 
     def _observation(self) -> Slot:
         return Slot("obs", on_keep=partial(self._warn, self.outgoing.framework))
@@ -104,6 +132,8 @@ class Boundary:
 
     def convert_options(self, options: dict[str, Any] | None) -> dict[str, Any] | None:
         """Convert the arrays among a reset's options to the environment's framework; numbers stay numbers."""
+        if options and self._is_learning:
+            self._ask()
         found: dict[str, Any] | None = self._convert_options([options])
         return found
 
@@ -112,6 +142,14 @@ class Boundary:
         out = self.outgoing
         dtypes = None if of_actions else out.dtypes
         return convert_space(space, Converter(out.framework, out.device, dtypes=dtypes))
+
+    def add_note(self, error: Exception, action: Any) -> None:
+        """Add to an environment's error what arrived and what its action space takes, if they disagree."""
+        if isinstance(error, FerryError):
+            return
+        with suppress(Exception):  # a note must not replace the error
+            if not _accepts(self.action_space, self._convert_any_action(action)):
+                note_on(error, f"action: {describe(action)} arrived; {_takes(self._env, self.action_space)}")
 
     # ---- numbers and flags ----------------------------------------------------------------------------
 
@@ -139,13 +177,28 @@ class Boundary:
 
     # ---- the environment's framework, learned ---------------------------------------------------------
 
+    def _ask(self) -> None:
+        """Learn the environment's framework before anything goes in; NumPy is assumed if nothing tells."""
+        if self._is_learning and (spoken := spoken_by(self._env)) is not None:
+            framework, device = spoken
+            self._is_learning = False
+            self._speak(framework, device if self._env_device is None else self._env_device)
+        self._has_assumed_numpy = self._is_learning
+
     def _learn(self, framework: Framework, array: Any) -> bool:
         """Learn the environment's framework and device from an array of its own; return whether it did."""
         # Text says nothing: an environment of any framework has it.
         if self._is_learning and can_make_arrays(framework) and is_known(array.dtype):
             here = framework.devices.of(array) if self._env_device is None else self._env_device
-            self._speak(framework, here)  # first, for it may refuse the device
             self._is_learning = False
+            try:
+                self._speak(framework, here)
+            except FerryError:  # it has not that device: to be told again
+                self._is_learning = True
+                raise
+            if self._has_assumed_numpy and framework.name != "numpy":
+                what = f"this environment returns {framework.name} arrays, but was given NumPy's before that"
+                warn_caller(f'{what}: pass env_xp="{framework.name}"', FrameworkWarning)
         return not self._is_learning
 
     # ---- recorded, pickled, warned --------------------------------------------------------------------
@@ -162,7 +215,7 @@ class Boundary:
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._action_space, self.arguments(), self._scalars)
+        return _rebuild, (self._env, self.arguments(), self._scalars)
 
     def _warn(self, target: Namespace, name: str, path: Callable[[], str], leaf: Any) -> None:
         if len(self._warned) < _MANY_WARNINGS and (where := path()) not in self._warned:
@@ -172,11 +225,30 @@ class Boundary:
             warn_caller(message, KeptWarning)
 
 
-def _rebuild(action_space: spaces.Space[Any], arguments: dict[str, Any], scalars: Any) -> Boundary:
+def _accepts(space: spaces.Space[Any], member: Any) -> bool:
+    return bool(space.contains(to_numpy(member)))
+
+
+def _takes(env: Any, space: spaces.Space[Any]) -> str:
+    """Say what a space takes: `Discrete(4) takes int64[]`, and for how many environments."""
+    shape = None if space.shape is None else f"{space.dtype}[{','.join(map(str, space.shape))}]"
+    count = getattr(env, "num_envs", None)
+    many = "" if count is None else f", one for each of {count} environments"
+    return f"{space} takes {shape or 'what its sample() returns'}{many}"
+
+
+def _owner_of_action_space(env: Any) -> Any:
+    """Return the environment or wrapper whose own `action_space` it is: asking that one takes less time."""
+    while isinstance(env, (gym.Wrapper, VectorWrapper)) and env._action_space is None:
+        env = env.env
+    return env
+
+
+def _rebuild(env: Any, arguments: dict[str, Any], scalars: Any) -> Boundary:
     for name in (arguments["env_xp"], arguments["target_xp"]):
         if name is not None:
             find_unpickled_framework(name)
-    return Boundary(action_space, **arguments, scalars=scalars)
+    return Boundary(env, **arguments, scalars=scalars)
 
 
 def checked(call: str, names: Sequence[str], values: Any) -> tuple[Any, ...]:

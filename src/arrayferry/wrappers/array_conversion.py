@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -85,21 +85,19 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
         refuse_choice("scalars", scalars, "python", "target")
         env = watched(env, sanitize, shared=copy is False)
         arguments = env_xp, target_xp, env_device, target_device, copy, dtypes
-        self._boundary = Boundary(env.action_space, *arguments, scalars=scalars)
+        self._boundary = Boundary(env, *arguments, scalars=scalars)
         options = {"spaces": spaces, "scalars": scalars, "sanitize": unwatched(sanitize)}
         self._record(**self._boundary.arguments(), **options)
         gym.Wrapper.__init__(self, env)
-        self._flags_become_arrays = scalars == "target"
+        self._prepare = _with_arrays if scalars == "target" else None
         if spaces == "target":
             self.observation_space = self._boundary.convert_space(env.observation_space)
             self.action_space = self._boundary.convert_space(env.action_space, of_actions=True)
 
-    def step(self, action: Any) -> tuple[ArrayT, float, bool, bool, dict[str, Any]]:
-        """Take a step with an action of any framework."""
-        boundary = self._boundary
-        if self._flags_become_arrays:
-            return boundary.convert_step([_with_arrays(self.env.step(boundary.convert_action(action)))])
-        return boundary.convert_step([self.env.step(boundary.convert_action(action))])
+    if TYPE_CHECKING:
+
+        def step(self, action: Any) -> tuple[ArrayT, float, bool, bool, dict[str, Any]]:
+            """Take a step with an action of any framework."""
 
 
 def _with_arrays(result: Any) -> Any:

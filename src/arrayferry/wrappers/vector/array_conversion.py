@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal
 
 from gymnasium.utils import RecordConstructorArgs
@@ -72,11 +73,11 @@ class ArrayConversion(
         refuse_choice("spaces", spaces, "env", "target")
         env = watched(env, sanitize, shared=copy is False)
         arguments = env_xp, target_xp, env_device, target_device, copy, dtypes
-        self._boundary = boundary = Boundary(env.action_space, *arguments, scalars="target")
+        self._boundary = boundary = Boundary(env, *arguments, scalars="target")
         options = {"spaces": spaces, "dense_final": dense_final, "sanitize": unwatched(sanitize)}
         self._record(**boundary.arguments(), **options)
         VectorWrapper.__init__(self, env)
-        self._dense_final = dense_final
+        self._prepare = partial(with_dense_final, env) if dense_final else None
         if spaces == "target":
             self.observation_space = boundary.convert_space(env.observation_space)
             self.action_space = boundary.convert_space(env.action_space, of_actions=True)
@@ -85,12 +86,7 @@ class ArrayConversion(
 
     def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Take a step in all environments, with actions of any framework."""
-        boundary = self._boundary
-        if self._dense_final:
-            return boundary.convert_step(
-                [with_dense_final(self.env, self.env.step(boundary.convert_action(actions)))]
-            )
-        return boundary.convert_step([self.env.step(boundary.convert_action(actions))])
+        return ConversionWrapper.step(self, actions)  # type: ignore[no-any-return]
 
     @property
     def _inner(self) -> Any:
