@@ -34,8 +34,8 @@ BUILTINS = {
 def test_every_error_is_also_the_builtin_a_caller_expects():
     assert {kind.__name__ for kind in KINDS} == {"FerryError", *BUILTINS}
     for name, builtin in BUILTINS.items():
-        assert issubclass(getattr(arrayferry, name), (arrayferry.FerryError, builtin))
-        assert issubclass(getattr(arrayferry, name), builtin)
+        assert issubclass(getattr(errors, name), (arrayferry.FerryError, builtin))
+        assert issubclass(getattr(errors, name), builtin)
         assert name in errors.__doc__
 
 

@@ -76,13 +76,13 @@ class LeafConverter:
         self.from_private = fast
         self._alignment = target._fast.alignment
         self._fast_dtypes = self.plain | {np.dtype(bool)} if self.has_bools else self.plain
+        # By number, of which equal dtypes may have two: int64 and longlong.
+        numbers = {dtype.num for dtype in self.plain}
         # What needs neither a cast nor a look at its values.
-        self._taken_as_is = frozenset() if self.shares else self.plain
-        # What the walk in C needs to hand over arrays by itself. By number, of which equal dtypes may have
-        # two: int64 and longlong.
+        self._taken_as_is = frozenset() if self.shares else frozenset(numbers)
+        # What the walk in C needs to hand over arrays by itself.
         self.array_action = self.numpy_array
-        known = {np.dtype(code) for code in np.typecodes["All"]}
-        self.plain_numbers = sum({1 << dtype.num for dtype in known if dtype in self.plain})
+        self.plain_numbers = sum(1 << number for number in numbers)
         self.hands_over = fast is not None and (copy is None or (copy is False and target._fast.aliases))
 
     def numpy_array(self, array: Array, mine: bool) -> Any:
@@ -192,7 +192,7 @@ class LeafConverter:
     ) -> Any:
         """Hand an array that is in NumPy to the target; a private one, unless sharing was asked for."""
         dtype = array.dtype
-        if cast is None and device is None and dtype in self._taken_as_is:
+        if cast is None and device is None and dtype.num in self._taken_as_is and dtype.isnative:
             if not mine:
                 array = ownership.private_copy(array, dtype, self._alignment)
             return self._hand_over(array, source)
