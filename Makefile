@@ -15,7 +15,7 @@ BENCH_VENV ?= .venv-bench
 
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready-$(EXTRAS)
-CODE   := src tests tools benchmarks docs/conf.py setup.py
+CODE   := src tests tools benchmarks examples docs/conf.py setup.py
 PYTEST := python -m pytest -q
 BUILT  := pyproject.toml setup.py src/arrayferry/_core/_speedups.c constraints.txt
 PURE   := tests/wrappers $(patsubst %,tests/test_%.py,attacks containers copies leaves narrowing ownership refusals register shortcuts spaces speed speedups)
@@ -27,8 +27,8 @@ PURE   := tests/wrappers $(patsubst %,tests/test_%.py,attacks containers copies 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(READY) ## see what it does, in a minute or two
-	@$(BIN)/arrayferry demo $(ARGS)
+demo: $(READY) ## see what it does, in about half a minute
+	@$(BIN)/python examples/demo.py $(ARGS)
 
 test: $(READY) ## the tests
 	@$(BIN)/$(PYTEST) -n $(WORKERS) $(ARGS)
@@ -63,7 +63,7 @@ docs: $(VENV)/.ready-docs ## the documentation, as HTML
 
 clean: ## remove all that the other targets made, environments too
 	@rm -rf .venv* docs/_build build dist src/*.egg-info src/arrayferry/_core/*.so .coverage* htmlcov .hypothesis .benchmarks .*_cache
-	@find src tests tools benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	@find src tests tools benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Environments: made once, and again when a requirement changes.
 # install(venv, what to install, what to say)

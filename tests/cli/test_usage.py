@@ -10,7 +10,7 @@ from arrayferry.cli.commands import COMMANDS, parsed
 WRONG = {
     "": "arguments are required: COMMAND",
     "expln CartPole-v1": "there is no command 'expln': did you mean explain?",
-    "polish": "the commands are doctor, explain, bench, check, demo",
+    "polish": "the commands are doctor, explain, bench, check",
     "explain": "arguments are required: ENV_ID",
     "explain CartPole-v1 --vectr 3": "explain does not know '--vectr': did you mean --vector?",
     "explain CartPole-v1 Pendulum-v1": "explain does not know 'Pendulum-v1'",
@@ -33,7 +33,6 @@ WRONG = {
     "bench --to numpy --plot no_such_folder/bench.png": "there is no folder",
     "check CartPole-v1 --steps many": "'many' is not 1 or more",
     "doctor nump": "'nump' is not an array framework; did you mean 'numpy'?",
-    "demo --seconds 0": "'0' is not 1 or more",
 }
 
 

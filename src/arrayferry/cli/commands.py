@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import NoReturn, Protocol
 
 import arrayferry
-from arrayferry.cli import bench, check, demo, doctor, explain
+from arrayferry.cli import bench, check, doctor, explain
 from arrayferry.cli.exits import EXIT_CODES, USAGE, code_of, one_line
 from arrayferry.cli.screen import Screen
 
@@ -45,7 +45,6 @@ COMMANDS: dict[str, Command] = {
     "explain": explain,
     "bench": bench,
     "check": check,
-    "demo": demo,
 }
 
 

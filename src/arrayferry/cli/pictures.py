@@ -1,20 +1,18 @@
-"""Pictures, by matplotlib: of times, of learning, of an episode."""
+"""Pictures of times, by matplotlib."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from arrayferry.cli.exits import UsageError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["available", "bars", "curve", "require", "strip"]
+__all__ = ["available", "bars", "require"]
 
 _KINDS = (".png", ".svg", ".pdf")
 _INK, _GREY = "#1f6f8b", "#b8b8b8"
@@ -56,24 +54,3 @@ def bars(file: Path, title: str, times: Mapping[str, float]) -> None:
 
 def _colour(name: str) -> str:
     return _INK if name == "arrayferry" else _GREY
-
-
-def curve(file: Path, steps: Sequence[int], returns: Sequence[float], goal: float) -> None:
-    """The mean return over the steps, and the goal."""
-    figure = _figure(7, 3.5)
-    axes = figure.subplots()
-    axes.plot(steps, returns, color=_INK)
-    axes.axhline(goal, color=_GREY, linestyle="--")
-    axes.set(title="CartPole-v1, an agent in torch", xlabel="steps", ylabel="mean return of late")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(file)
-
-
-def strip(file: Path, frames: Sequence[Any], count: int = 6) -> None:
-    """Some frames of an episode, side by side."""
-    chosen = [frames[int(i)] for i in np.linspace(0, len(frames) - 1, min(count, len(frames)))]
-    figure = _figure(2.4 * len(chosen), 1.8)
-    for axes, frame in zip(np.ravel(figure.subplots(1, len(chosen))), chosen):
-        axes.imshow(frame)
-        axes.set_axis_off()
-    figure.savefig(file)

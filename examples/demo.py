@@ -1,0 +1,146 @@
+"""Show what arrayferry does on real environments with the frameworks that are installed.
+
+Environments meet agents of other frameworks, are explained leaf by leaf and compared bit for bit with the
+bare environment; then comes the speed, and an agent that learns CartPole. It takes about half a minute.
+
+    python examples/demo.py [--quick] [--out FOLDER]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from array_api_compat import array_namespace
+from rich.console import Console
+
+import arrayferry
+from arrayferry.cli import main as command
+
+# An environment, the modules that it needs, and the agent's framework.
+MEETINGS = (
+    ("CartPole-v1", (), "torch"),
+    ("phys2d/CartPole-v1", ("jax", "flax"), "torch"),  # an environment in JAX
+    ("CartPole-v1", (), "jax"),
+)
+
+
+def missing(*modules: str) -> str:
+    """Return what to install for these modules; an empty string if they are all there."""
+    absent = [name for name in modules if find_spec(name) is None]
+    return f"pip install {' '.join(absent)}" if absent else ""
+
+
+def equal_to_bare(env: Any, bare: Any, agent: str, steps: int = 100) -> bool:
+    """Act through the wrapper, repeat the actions on an equal bare environment, and compare every bit."""
+    env = arrayferry.wrap(env, agent)
+    obs, _ = env.reset(seed=1)
+    equal = same(obs, bare.reset(seed=1)[0])
+    xp = array_namespace(obs)
+    # A linear policy that balances the pole for a while, in the agent's framework.
+    weights = arrayferry.convert(np.array([[0, 0, -1, -1], [0, 0, 1, 1]], np.float32), agent)
+    for _ in range(steps):
+        action = xp.argmax(xp.matmul(weights, obs))
+        obs, reward, terminated, truncated, _ = env.step(action)
+        bare_obs, *bare_rest, _ = bare.step(np.int64(action))
+        equal &= same(obs, bare_obs) and [reward, terminated, truncated] == bare_rest
+        if terminated or truncated:
+            obs, _ = env.reset()
+            equal &= same(obs, bare.reset()[0])
+    return equal
+
+
+def same(one: Any, two: Any) -> bool:
+    """Return whether two arrays are equal in dtype, shape and every bit."""
+    one, two = (np.asarray(arrayferry.convert(array, "numpy")) for array in (one, two))
+    return bool(one.dtype == two.dtype and one.shape == two.shape and one.tobytes() == two.tobytes())
+
+
+def meet(env_id: str, agent: str, console: Console) -> bool:
+    """Explain an environment to an agent's framework, and compare it with the bare one."""
+    console.print(arrayferry.explain(gym.make(env_id), agent))
+    equal = equal_to_bare(gym.make(env_id), gym.make(env_id), agent)
+    verdict = "[green]equal[/], bit for bit" if equal else "[red]not equal[/]"
+    console.print(f"100 steps beside the bare environment: {verdict}\n")
+    return equal
+
+
+def learn(folder: Path, quick: bool, console: Console) -> None:
+    """Train an agent in torch on CartPole, and save its learning curve and an episode."""
+    import ppo_torch
+
+    console.print("[bold]An agent in torch learns CartPole, an environment in NumPy[/]")
+    steps, returns = [], []
+    with console.status("training") as status:
+        for progress in ppo_torch.train(max_steps=4096 if quick else ppo_torch.MAX_STEPS):
+            steps.append(progress.steps)
+            returns.append(progress.mean_return)
+            status.update(f"training: mean return {progress.mean_return:.0f} of {ppo_torch.GOAL:.0f}")
+    console.print(f"mean return {returns[-1]:.0f} after {steps[-1]:,} steps (goal: {ppo_torch.GOAL:.0f})")
+    folder.mkdir(parents=True, exist_ok=True)
+    plot_returns(folder / "learning_curve.png", steps, returns, ppo_torch.GOAL)
+    if install := missing("pygame"):
+        console.print(f"[yellow]not shown:[/] frames of an episode: {install}")
+    else:
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame needs no screen to render
+        plot_frames(folder / "episode.png", ppo_torch.play(progress.policy))
+    console.print(f"pictures are in {folder}/\n")
+
+
+def plot_returns(file: Path, steps: list[int], returns: list[float], goal: float) -> None:
+    """Plot the mean return over the steps."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 3.5), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(steps, returns)
+    axes.axhline(goal, color="grey", linestyle="--")
+    axes.set(title="CartPole-v1, an agent in torch", xlabel="steps", ylabel="mean return")
+    figure.savefig(file)
+
+
+def plot_frames(file: Path, frames: list[Any], count: int = 6) -> None:
+    """Show some frames of an episode side by side."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(2.4 * count, 1.8), layout="constrained")
+    for axes, index in zip(figure.subplots(1, count), np.linspace(0, len(frames) - 1, count, dtype=int)):
+        axes.imshow(frames[index])
+        axes.set_axis_off()
+    figure.savefig(file)
+
+
+def main() -> None:
+    """Show each part in turn; fail if a comparison does."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="train only a few steps, measure only once")
+    parser.add_argument("--out", type=Path, default=Path("arrayferry-demo"), help="folder for the pictures")
+    arguments = parser.parse_args()
+    console = Console(highlight=False)
+    console.rule("arrayferry: any environment meets any array framework")
+    equal = []
+    for env_id, needs, agent in MEETINGS:
+        if install := missing(*needs, agent):
+            console.print(f"[yellow]not shown:[/] {env_id} to {agent}: {install}\n")
+        else:
+            equal.append(meet(env_id, agent, console))
+    if not equal:  # there is always something to show
+        equal.append(meet("CartPole-v1", "numpy", console))
+    to = "numpy" if missing("torch") else "torch"
+    command(["bench", "CartPole-v1", "--to", to, "--laps", "1" if arguments.quick else "15"])
+    console.print()
+    if install := missing("torch", "matplotlib"):
+        console.print(f"[yellow]not shown:[/] an agent that learns CartPole: {install}")
+    else:
+        learn(arguments.out, arguments.quick, console)
+    console.print("Next: [bold]arrayferry doctor[/], or [bold]arrayferry explain[/] with your environment.")
+    raise SystemExit(not all(equal))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Each program in examples/ runs with --quick, and the demo's agent and comparison do what they say."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+NEEDS = {"ppo_torch": "torch"}
+
+
+@pytest.fixture
+def example(monkeypatch):
+    """Import a program of examples/ by its name."""
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    return import_module
+
+
+@pytest.fixture
+def torch_threads():
+    """Restore the number of threads, which training sets to one."""
+    torch = pytest.importorskip("torch")
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_each_example_runs(file, tmp_path):
+    if find_spec(NEEDS.get(file.stem, "numpy")) is None:
+        pytest.skip(f"{NEEDS[file.stem]} is not installed")
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "80"}
+    command = [sys.executable, str(file), "--quick"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    if file.stem == "demo":
+        assert "100 steps beside the bare environment: equal, bit for bit" in done.stdout
+        assert "not equal" not in done.stdout
+
+
+def test_demo_saves_pictures(example, tmp_path, torch_threads):
+    from rich.console import Console
+
+    example("demo").learn(tmp_path / "pictures", True, Console(quiet=True))
+    for file in (tmp_path / "pictures").iterdir():
+        assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_demo_runs_with_numpy_alone(example, monkeypatch, capsys):
+    demo = example("demo")
+    monkeypatch.setattr(demo, "find_spec", lambda name: None if name != "numpy" else object())
+    monkeypatch.setattr("sys.argv", ["demo.py", "--quick"])
+    with pytest.raises(SystemExit) as end:
+        demo.main()
+    assert not end.value.code
+    out = " ".join(capsys.readouterr().out.split())
+    assert "equal, bit for bit" in out
+    assert "not shown: CartPole-v1 to torch: pip install torch" in out
+    assert "an agent that learns CartPole: pip install torch matplotlib" in out
+
+
+def test_comparison_with_the_bare_environment_can_fail(example):
+    demo = example("demo")
+    env, bare = gym.make("CartPole-v1"), gym.make("CartPole-v1")
+    assert demo.equal_to_bare(env, bare, "numpy", steps=20)
+    bare.unwrapped.gravity += 1e-6
+    assert not demo.equal_to_bare(env, bare, "numpy", steps=20)
+
+
+def test_agent_learns(example, torch_threads):
+    """A goal far below the demo's saves time; random actions get about 22."""
+    *_, progress = example("ppo_torch").train(goal=100, max_steps=60_000, seed=3)
+    assert progress.mean_return >= 100
