@@ -1,17 +1,14 @@
-"""The parts: measuring, hazards, pairs and rivals."""
+"""The parts: measuring, pairs and rivals."""
 
 from __future__ import annotations
 
 import os
-import re
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 import arrayferry
-from arrayferry.cli import hazards, measure
-from arrayferry.cli.hazards import HAZARDS, Hazard, known_hazards
+from arrayferry.cli import measure
 from arrayferry.cli.pairs import look_at
 from arrayferry.cli.rivals import BARE, BY_HAND, OURS, rivals, trouble_by_hand, trouble_with_theirs
 
@@ -61,28 +58,6 @@ def test_garbage_is_collected_again_after_a_lap():
     with pytest.raises(ZeroDivisionError):
         measure.lap(lambda: 1 / 0, 0.1)
     assert gc.isenabled()
-
-
-@pytest.mark.parametrize(
-    ("here", "within"), [("2.12.9", False), ("2.13.0+cpu", True), ("2.13.1", True), ("2.14", False)]
-)
-def test_hazard_is_of_some_versions(here, within):
-    assert hazards._within(here, Hazard("torch", "2.13", "2.13", "", "")) is within
-    assert hazards._within(here, Hazard("torch", "2.13", "", "", "")) is (here >= "2.13")
-
-
-def test_hazards_of_what_is_installed_are_found(monkeypatch):
-    gymnasium = f"gymnasium {version('gymnasium')}"
-    known = known_hazards()
-    assert (gymnasium in known) == (version("gymnasium") == "1.4.0")
-    assert all(re.fullmatch(r"[a-z]+ \d[\w.+]*", name) for name in known)
-    monkeypatch.setattr(hazards, "_version", lambda name: None)
-    assert known_hazards() == {}
-
-
-def test_hazards_say_what_and_what_is_done():
-    assert all(one.what and one.remedy and one.first for one in HAZARDS)
-    assert {one.distribution for one in HAZARDS} >= {"torch", "jax", "gymnasium", "python"}
 
 
 def test_every_pair_is_looked_at(pair, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 
 import arrayferry
 from arrayferry._core.speedups import speedups
-from arrayferry.cli import bench, doctor, hazards
+from arrayferry.cli import bench, doctor
 from arrayferry.cli.pairs import Pair
 from arrayferry.cli.rivals import BARE, BY_HAND, OURS, THEIRS
 from arrayferry.sanitizer import Finding, Report
@@ -121,13 +121,11 @@ def test_doctor(ferry, monkeypatch, snapshot):
         Pair("jax", "jax", problem="it says [no]"),
     ]
     missing = [("torch", "a framework", 'pip install "arrayferry[torch]"')]
-    known = {"torch 2.13.0": list(hazards.HAZARDS[:2]), "python 3.14.0": [hazards.HAZARDS[-1]]}
     monkeypatch.setattr(doctor, "_chosen", lambda names: ["numpy", "jax", "cupy"])
     monkeypatch.setattr(doctor, "_look", lambda name: next(one for one in here if one.name == name))
     monkeypatch.setattr(doctor, "look_at", lambda source, target: pairs.pop(0))
     monkeypatch.setattr(doctor, "memcpy_seconds", lambda: 3.2e-5)
     monkeypatch.setattr(doctor, "_missing", lambda: missing)
-    monkeypatch.setattr(doctor, "known_hazards", lambda: known)
     monkeypatch.setattr(doctor, "_about", lambda: "arrayferry on a machine\n")
     done = ferry("doctor")
     assert done.code == 1  # something that is installed does not work

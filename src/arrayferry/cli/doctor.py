@@ -1,4 +1,4 @@
-"""`arrayferry doctor`: what is installed, how arrays cross here, what is missing, what is known to bite."""
+"""`arrayferry doctor`: what is installed, how arrays cross here, what is missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from arrayferry._core.registry import find_framework, registered
 from arrayferry._core.speedups import speedups
 from arrayferry._explain.render import microseconds
 from arrayferry.cli.exits import FINE, FOUND, UsageError, one_line
-from arrayferry.cli.hazards import Hazard, known_hazards
 from arrayferry.cli.pairs import Pair, look_at, memcpy_seconds
 from arrayferry.cli.screen import Screen, escaped, table
 
@@ -64,9 +63,9 @@ def run(arguments: Namespace, screen: Screen) -> int:
         for source, target in product(usable, repeat=2):
             pairs.append(look_at(source, target))
             tell(advance=1)
-    missing, hazards = _missing(), known_hazards()
+    missing = _missing()
     screen.show(_about(), _frameworks_table(frameworks), "", _pairs_table(pairs, memcpy), _LEGEND, "")
-    screen.show(_missing_table(missing), "", _hazards_table(hazards))
+    screen.show(_missing_table(missing))
     screen.result(
         {
             "python": platform.python_version(),
@@ -76,7 +75,6 @@ def run(arguments: Namespace, screen: Screen) -> int:
             "memcpy_seconds": memcpy,
             "pairs": [asdict(pair) for pair in pairs],
             "missing": [{"name": name, "what": what, "command": command} for name, what, command in missing],
-            "hazards": {name: [asdict(hazard) for hazard in rows] for name, rows in hazards.items()},
         }
     )
     broken = any(one.problem for one in frameworks) or any(pair.problem for pair in pairs)
@@ -181,11 +179,3 @@ def _missing_table(missing: Iterable[tuple[str, str, str]]) -> Any:
     for row in missing:
         made.add_row(*map(escaped, row))
     return made if made.row_count else "[bold]Not installed[/]: nothing is missing"
-
-
-def _hazards_table(hazards: dict[str, list[Hazard]]) -> Any:
-    made = table("Known hazards of these versions", "version", "what goes wrong", "what arrayferry does")
-    for name, rows in hazards.items():
-        for number, hazard in enumerate(rows):
-            made.add_row("" if number else name, hazard.what, hazard.remedy)
-    return made if made.row_count else "[bold]Known hazards of these versions[/]: none"
