@@ -19,13 +19,12 @@ from typing import Any
 
 import plots
 import sizes
+from measure import measure
 from rich import box
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 from works import BARE, BY_HAND, OURS, THEIRS, WORKS
-
-from arrayferry.cli.measure import measure
 
 # What the rivals are installed as.
 _LIBRARIES = "numpy torch jax gymnasium stable-baselines3 tianshou ray torchrl".split()

@@ -16,12 +16,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from measure import measure
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 import arrayferry
-from arrayferry.cli.measure import measure
 
 BOX = spaces.Box(-1, 1, (4,))
 

@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 from gymnasium.wrappers.array_conversion import array_conversion
+from measure import measure
 from rich.table import Table
 
 import arrayferry
-from arrayferry.cli.measure import measure
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""The command in this process, with its words and screens; and in a terminal of its own."""
+"""Fixtures that run the command: in this process, in a terminal, and with pipes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from fcntl import ioctl
-from itertools import count
 from pathlib import Path
 from termios import TIOCSWINSZ
 
 import pyte
 import pytest
 
-from arrayferry._explain import environment, explanation, leaves
-from arrayferry.cli import main, measure
+from arrayferry.cli import main
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -37,7 +35,7 @@ class Done:
 
 @pytest.fixture
 def ferry(capsys, monkeypatch):
-    """Run the command here: `ferry("explain", "CartPole-v1")`."""
+    """Run the command in this process: `ferry("explain", "CartPole-v1")`."""
     monkeypatch.syspath_prepend(HERE)
     monkeypatch.setenv("COLUMNS", "80")
     for name in ("NO_COLOR", "FORCE_COLOR"):
@@ -52,18 +50,8 @@ def ferry(capsys, monkeypatch):
 
 
 @pytest.fixture
-def steady_clock(monkeypatch):
-    """Each look at the clock is a microsecond and a quarter after the last: tables become exact."""
-    for module in (environment, explanation, leaves):
-        ticks = count()
-        monkeypatch.setattr(module, "perf_counter", lambda ticks=ticks: next(ticks) * 1.25e-6)
-    laps = count()
-    monkeypatch.setattr(measure, "perf_counter", lambda: next(laps) * 1.25e-3)
-
-
-@pytest.fixture
 def snapshot():
-    """Compare with a file; with SNAPSHOTS=write in the environment, make it."""
+    """Compare text with a file; SNAPSHOTS=write in the environment writes the file."""
 
     def compare(name: str, text: str) -> None:
         file = HERE / "snapshots" / f"{name}.txt"
@@ -76,7 +64,7 @@ def snapshot():
     return compare
 
 
-# `python -m arrayferry`, after the terminal was made the one that Ctrl-C comes from.
+# `python -m arrayferry`, with the terminal as the one that sends Ctrl-C.
 _IN_TERMINAL = """
 import fcntl, runpy, sys, termios
 sys.path.insert(0, "")
@@ -86,13 +74,13 @@ runpy.run_module("arrayferry", run_name="__main__", alter_sys=True)
 
 
 class Terminal:
-    """A terminal of 80 columns, with the command in it."""
+    """The command in a terminal of 80 columns."""
 
     def __init__(self, *words: str, folder: Path = HERE) -> None:
         self._screen = pyte.Screen(80, 400)
         self._stream = pyte.ByteStream(self._screen)
         self.raw = b""
-        self._mine, theirs = pty.openpty()
+        self._ours, theirs = pty.openpty()
         ioctl(theirs, TIOCSWINSZ, struct.pack("HHHH", 400, 80, 0, 0))
         command = [sys.executable, "-c", _IN_TERMINAL, *words]
         self._process = subprocess.Popen(
@@ -107,10 +95,10 @@ class Terminal:
         os.close(theirs)
 
     def read(self) -> bool:
-        """Take what it shows; False when it is over."""
+        """Read what it shows; return False at the end."""
         try:
-            data = os.read(self._mine, 65536)
-        except OSError:  # how Linux says that the other side is closed
+            data = os.read(self._ours, 65536)
+        except OSError:  # on Linux: the other side is closed
             data = b""
         self.raw += data
         self._stream.feed(data)
@@ -121,12 +109,12 @@ class Terminal:
             assert self.read(), f"it ended without {text!r}:\n{self.text}"
 
     def press_ctrl_c(self) -> None:
-        os.write(self._mine, b"\x03")
+        os.write(self._ours, b"\x03")
 
     def finish(self) -> int:
         while self.read():
             pass
-        os.close(self._mine)
+        os.close(self._ours)
         return self._process.wait(timeout=60)
 
     @property
@@ -141,7 +129,7 @@ def terminal():
 
 @pytest.fixture
 def piped():
-    """The command with its output in pipes."""
+    """Run the command with its output in pipes."""
 
     def run(*words: str, **env: str) -> Done:
         command = [sys.executable, "-m", "arrayferry", *words]

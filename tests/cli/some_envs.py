@@ -1,4 +1,4 @@
-"""Environments with habits that the commands must show; named on the command line as `some_envs:...`."""
+"""Environments whose behaviour the commands must show; named on the command line as `some_envs:...`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from gymnasium import spaces
 
 
-class Habits(gym.Env[Any, Any]):
-    """One leaf that is new in each step, one that is kept, one that is a view, a text and a number."""
+class Mixed(gym.Env[Any, Any]):
+    """Returns a leaf that is new in each step, one that it keeps, a view, a string and a number."""
 
     action_space = spaces.Dict({"move": spaces.Box(-1, 1, (2,)), "jump": spaces.Discrete(2)})
     observation_space = spaces.Dict(
@@ -38,8 +38,8 @@ class Habits(gym.Env[Any, Any]):
         return self._observation(), np.float64(1), np.bool_(False), False, {"mission": "go", "lives": 3}
 
 
-class Overwrites(Habits):
-    """Writes into what it handed out, and leaves its space."""
+class Overwrites(Mixed):
+    """Writes into memory that it has returned, and leaves its observation space."""
 
     def step(self, action: Any) -> Any:
         obs, *rest = super().step(action)
@@ -48,7 +48,7 @@ class Overwrites(Habits):
 
 
 class Counts(gym.Env[Any, Any]):
-    """Counts further than int32 goes."""
+    """Counts beyond int32."""
 
     action_space, observation_space = spaces.Discrete(2), spaces.Box(0, 2**60, (1,), np.int64)
 
@@ -68,12 +68,12 @@ class Breaks(Counts):
 
 
 class Slow(Counts):
-    """Takes so long that somebody presses Ctrl-C."""
+    """Takes long enough for somebody to press Ctrl-C."""
 
     def step(self, action: Any) -> Any:
         time.sleep(0.05)
         return super().step(action)
 
 
-for _env in (Habits, Overwrites, Counts, Breaks, Slow):
+for _env in (Mixed, Overwrites, Counts, Breaks, Slow):
     gym.register(f"{_env.__name__}-v0", _env, disable_env_checker=True)

@@ -1,7 +1,7 @@
 """The command `arrayferry`: doctor, explain, bench and check. See `arrayferry --help`.
 
-One file for each command, with the same parts in the same order: SUMMARY, EXAMPLES, `add_arguments` and
-`run`. What they need beyond NumPy and Gymnasium, rich and matplotlib, is in the extra `cli`.
+One module for each command, with the same parts: SUMMARY, EXAMPLES, EXITS_WITH_1, `add_arguments` and `run`.
+The extra `cli` installs what they need beyond NumPy and Gymnasium: rich.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments, or those of the process, and give its exit code."""
+    """Run the command with these arguments, by default those of the process, and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # it may be of an encoding that lacks our arrows
+        if isinstance(stream, TextIOWrapper):  # its encoding may lack our arrows
             stream.reconfigure(errors="replace")
     try:
-        from arrayferry.cli.commands import run  # here, so that Ctrl-C is clean while it imports, too
+        from arrayferry.cli.commands import run  # here, so that Ctrl-C is clean during the imports too
 
         return run(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:

@@ -1,71 +1,69 @@
-"""`arrayferry bench`: what a wrapper adds to a step of your own environment."""
+"""`arrayferry bench`: what a wrapper adds to a step of an environment."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from arrayferry._explain.render import microseconds
-from arrayferry.cli import pictures
-from arrayferry.cli.environments import add_environment, add_target, count, default_target
-from arrayferry.cli.exits import FINE
-from arrayferry.cli.measure import replay
-from arrayferry.cli.rivals import BARE, BY_HAND, THEIRS, rivals, trouble_by_hand, trouble_with_theirs
-from arrayferry.cli.screen import Screen, escaped, table
+from arrayferry.cli.environments import add_environment, add_target, count, default_target, title_of
+from arrayferry.cli.rivals import BARE, BY_HAND, GYMNASIUM, OURS, Trip, problem_with, rival
+from arrayferry.cli.screen import Outcome, Screen, escaped, table
 
-SUMMARY = "what a wrapper adds to a step: ours, Gymnasium's, and one written by hand"
+SUMMARY = "measure what a wrapper adds to a step: ours, Gymnasium's, one written by hand"
 EXAMPLES = """\
 arrayferry bench
 arrayferry bench Pendulum-v1 --to jax
-arrayferry bench my_package:MyEnv-v0 --to torch --vector 16 --plot bench.png"""
+arrayferry bench my_package:MyEnv-v0 --to torch --vector 16 --json"""
+EXITS_WITH_1 = "the environment fails"
 
+_ORDER = (BARE, BY_HAND, GYMNASIUM, OURS)
 _BAR = 24  # characters
+_FEWEST, _MOST = 8, 512  # steps of a trip
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """The environment, the framework, how long, and the picture."""
+    """Add the environment, the framework and the number of laps."""
     add_environment(parser, default="CartPole-v1")
     add_target(parser, device=False)
     parser.add_argument("--laps", metavar="N", type=count, default=30, help="turns of each (default: 30)")
-    parser.add_argument("--plot", metavar="FILE", type=Path, help="save a picture, as FILE.png, .svg or .pdf")
 
 
-def run(arguments: Namespace, screen: Screen) -> int:
-    """Measure, show, and draw."""
-    if arguments.plot:
-        pictures.require(arguments.plot)
-    to = arguments.to or default_target()
-    result = compare(arguments.env_id, arguments.vector, to, arguments.laps, screen)
-    screen.show(*shown(result))
-    screen.result(result)
-    if arguments.plot:
-        pictures.bars(arguments.plot, result["title"], result["microseconds"])
-        screen.show(escaped(f"saved {arguments.plot}"))
-    return FINE
+def run(arguments: Namespace, screen: Screen) -> Outcome:
+    """Measure all rivals that work."""
+    what = arguments.env, arguments.vector, arguments.to or default_target()
+    title = title_of(*what)
+    trips = {OURS: rival(OURS, *what)}  # wrong arguments raise here
+    with screen.progress() as bar:
+        others = bar.track((BY_HAND, GYMNASIUM), description=f"{title}: trying the others")
+        problems = {name: text for name in others if (text := problem_with(name, *what))}
+        trips |= {name: rival(name, *what) for name in _ORDER[:-1] if name not in problems}
+        best = replay(trips, bar.track(range(arguments.laps), description=f"{title}: taking turns"))
+    times = {name: best[name] * 1e6 for name in _ORDER if name in best}
+    failed = [f"{name}: [red]{escaped(text)}[/]" for name, text in problems.items()]
+    data = {"title": title, "microseconds": times, "problems": problems}
+    return Outcome([_table(title, times), *failed], data)
 
 
-def compare(env_id: str, vector: int | None, to: str, laps: int, screen: Screen) -> dict[str, Any]:
-    """Microseconds a step of each rival, by name; and of those that cannot do it, why not."""
-    title = f"{env_id}{f' x {vector}' if vector else ''} to {to}"
-    with screen.progress(f"{title}: who can do it?", total=4 * laps + 1) as tell:
-        rivals(env_id, vector, to, without=[BY_HAND, THEIRS])  # what is wrong with the arguments is said here
-        rows = {BY_HAND: trouble_by_hand, THEIRS: trouble_with_theirs}
-        fails = {name: text for name, trouble in rows.items() if (text := trouble(env_id, vector, to))}
-        tell(advance=1, description=f"{title}: taking turns")
-        best = replay(rivals(env_id, vector, to, fails), laps, after_lap=lambda: tell(advance=1))
-    times = {name: seconds * 1e6 for name, seconds in best.items()}
-    return {"title": title, "microseconds": times, "fails": fails}
+def replay(trips: Mapping[str, Trip], laps: Iterable[int], seconds: float = 0.02) -> dict[str, float]:
+    """Return the mean seconds a step of each, from the best time of each step of trips of about `seconds`.
+
+    Other processes only ever add to a time, so the minimum is closest to the truth; and as the rivals take
+    turns, none of them has the quiet moments of the machine to itself.
+    """
+    slowest = max(sum(trip(_FEWEST)) for trip in trips.values()) / _FEWEST
+    steps = int(min(_MOST, max(_FEWEST, seconds / slowest)))
+    best = {name: [float("inf")] * steps for name in trips}
+    for _ in laps:
+        for name, trip in trips.items():
+            best[name] = [min(pair) for pair in zip(best[name], trip(steps))]
+    return {name: sum(times) / steps for name, times in best.items()}
 
 
-def shown(result: dict[str, Any]) -> list[Any]:
-    """The result as a table with bars of text."""
-    times: dict[str, float] = result["microseconds"]
-    longest, bare = max(times.values()), times[BARE]
-    made = table(result["title"], "", ">µs a step", ">it adds", "")
+def _table(title: str, times: dict[str, float]) -> Any:
+    made = table(title, "", ">µs a step", ">added", "")
     for name, time in times.items():
-        bar = "█" * max(1, round(_BAR * time / longest))
-        added = "" if name == BARE else microseconds(max(0.0, time - bare) / 1e6)
-        made.add_row(name, microseconds(time / 1e6), added, f"[cyan]{bar}[/]")
-    failed = [f"{name}: [red]{escaped(trouble)}[/]" for name, trouble in result["fails"].items()]
-    return [made, *failed]
+        bar = "█" * max(1, round(_BAR * time / max(times.values())))
+        added = "" if name == BARE else f"{max(0.0, time - times[BARE]):.1f}"
+        made.add_row(name, f"{time:.1f}", added, f"[cyan]{bar}[/]")
+    return made

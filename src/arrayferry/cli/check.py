@@ -1,89 +1,81 @@
-"""`arrayferry check`: the sanitizer watches an environment for an episode, and reports."""
+"""`arrayferry check`: drive an environment with random actions while the sanitizer watches."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import arrayferry
-from arrayferry.cli.environments import add_environment, add_target, count, default_target, make
-from arrayferry.cli.exits import FINE, FOUND
-from arrayferry.cli.screen import Screen, escaped, table
+from arrayferry.cli.environments import add_environment, add_target, count, default_target, make, title_of
+from arrayferry.cli.screen import Outcome, Screen, escaped, table
 
 if TYPE_CHECKING:
     from arrayferry.sanitizer import Finding, Report
 
-SUMMARY = "watch an environment for an episode, and report what is wrong with it"
+SUMMARY = "drive an environment with random actions, and report what is wrong with it"
 EXAMPLES = """\
 arrayferry check CartPole-v1
-arrayferry check MountainCarContinuous-v0 --to torch --steps 1000
+arrayferry check MountainCarContinuous-v0 --to torch --steps 200
 arrayferry check my_package:MyEnv-v0 --vector 4 --json"""
+EXITS_WITH_1 = "not safe as wrapped, or the environment fails; copy=False does not count"
 
-_LONGEST = 1000  # steps of an episode that has no end
-_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
+_COLOURS = {"error": "red", "warning": "yellow", "info": "dim"}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """The environment, the framework, and how long."""
+    """Add the environment, the framework, the number of steps and the seed."""
     add_environment(parser)
     add_target(parser)
     parser.add_argument(
-        "--steps", metavar="N", type=count, help=f"to take (default: an episode, {_LONGEST} at most)"
+        "--steps", metavar="N", type=count, default=1000, help="steps to take (default: 1000)"
     )
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="of everything (default: 0)")
 
 
-def run(arguments: Namespace, screen: Screen) -> int:
-    """Watch, report, and fail on a finding."""
-    env = make(arguments.env_id, arguments.vector)
-    to = arguments.to or default_target()
+def run(arguments: Namespace, screen: Screen) -> Outcome:
+    """Drive the environment and report."""
+    env, to = make(arguments.env, arguments.vector), arguments.to or default_target()
+    title = title_of(arguments.env, arguments.vector, to)
     try:
-        steps = arguments.steps or _episode(env, arguments.seed)
-        with screen.out.status(f"watching {steps} steps of {escaped(arguments.env_id)}"):
-            report = arrayferry.check(env, to, steps=steps, seed=arguments.seed, device=arguments.device)
+        with screen.progress() as bar:
+            bar.add_task(f"watching {title}", total=None)
+            report = arrayferry.check(
+                env, to, steps=arguments.steps, seed=arguments.seed, device=arguments.device
+            )
     finally:
         env.close()
-    many = f" x {arguments.vector}" if arguments.vector else ""
-    screen.show(*_shown(report, f"{arguments.env_id}{many} to {to}"))
-    screen.result(report.as_dict())
-    return FINE if report.ok else FOUND
-
-
-def _episode(env: Any, seed: int) -> int:
-    """How many steps the first episode takes with the actions that will be taken."""
-    env.reset(seed=seed)
-    env.action_space.seed(seed)
-    for steps in range(1, _LONGEST):
-        _, _, terminated, truncated, _ = env.step(env.action_space.sample())
-        if np.any(np.asarray(terminated) | np.asarray(truncated)):
-            return steps
-    return _LONGEST
-
-
-def _shown(report: Report, title: str) -> Iterable[Any]:
-    if report.findings:
-        yield _findings(title, report.findings)
-    if report.sharing:
-        also = "with copy=False also" if report.findings else f"{title}, with copy=False"
-        yield _findings(also, report.sharing)
-    if report.not_shared:
-        yield escaped(f"copy=False is not possible here: {report.not_shared}")
-    elif report.shareable is not None:
-        yield f"copy=False is {'safe' if report.shareable else 'not safe'} here"
-    found = f"{len(report.findings) + len(report.sharing) or 'nothing'} found"
+    as_wrapped, shared = verdict(report)
     colour = "green" if report.ok else "red"
-    how = "with copies" if report.shareable is None else "with and without copies"
-    yield f"{escaped(title)}: [{colour}]{found}[/] in {report.steps:,} steps, {how}"
+    shown = [f"[{colour}]{as_wrapped}[/]; {escaped(shared)}", escaped(f"{title}, {report.steps:,} steps")]
+    if report.findings:
+        shown += ["", _findings("As wrapped", report.findings, _COLOURS)]
+    if report.sharing:  # what another option would do is no alarm: without colours
+        shown += ["", _findings("Only with copy=False", report.sharing, {})]
+    data = {"verdict": f"{as_wrapped}; {shared}", **report.as_dict()}
+    return Outcome(shown, data, report.ok)
 
 
-def _findings(title: str, findings: Iterable[Finding]) -> Any:
-    made = table(escaped(title), "", "kind", "leaf", ">step", "what, and what to do")
+def verdict(report: Report) -> tuple[str, str]:
+    """Return in words whether an environment is safe as wrapped, and with `copy=False`."""
+    counts = Counter(one.severity for one in report.findings)
+    found = [f"{n} {kind}{'s' * (n > 1)}" for kind in ("error", "warning") if (n := counts[kind])]
+    as_wrapped = "safe as wrapped" if report.ok else f"not safe as wrapped ({', '.join(found)})"
+    if report.not_shared:
+        return as_wrapped, f"copy=False is not possible: {report.not_shared}"
+    if not report.shareable:
+        return as_wrapped, "not safe with copy=False"
+    return as_wrapped, "safe with copy=False too" if report.ok else "copy=False adds nothing to that"
+
+
+def _findings(title: str, findings: Iterable[Finding], colours: dict[str, str]) -> Any:
+    made = table(title, "", "kind", "where, what, and what to do")
     for one in findings:
-        severity = f"[{_STYLES[one.severity]}]{one.severity}[/]"
-        often = f" ({one.times} times)" if one.times > 1 else ""
-        text = f"{one.message}{often}" + (f"; {one.hint}" if one.hint else "")
-        made.add_row(severity, one.kind, escaped(one.path), str(one.step), escaped(text))
+        times = f" ({one.times} times)" if one.times > 1 else ""
+        hint = f"; {one.hint}" if one.hint else ""
+        colour = colours.get(one.severity, "none")
+        made.add_row(
+            f"[{colour}]{one.severity}[/]", one.kind, escaped(f"{one.where}: {one.message}{times}{hint}")
+        )
     return made

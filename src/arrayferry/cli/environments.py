@@ -1,4 +1,4 @@
-"""Environments by their ids, as Gymnasium makes them; what cannot be made is said in one line."""
+"""The arguments that name an environment and a framework, and environments made from them."""
 
 from __future__ import annotations
 
@@ -6,87 +6,89 @@ import importlib
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from difflib import get_close_matches
+from types import ModuleType
 from typing import Any
 
 import arrayferry
 from arrayferry.cli.exits import UsageError
 
-__all__ = ["add_environment", "add_target", "count", "default_target", "make"]
+__all__ = ["add_environment", "add_target", "count", "default_target", "make", "title_of"]
 
-# Namespaces whose environments are registered only when their package is imported.
+# Namespaces whose environments are registered when their package is imported.
 _PACKAGES = {"ALE": "ale_py"}
 
 
 def add_environment(parser: ArgumentParser, default: str | None = None) -> None:
-    """The arguments that say which environment."""
-    note = f" (if none is given: {default})" if default else ""
+    """Add the arguments that name the environment."""
+    note = f" (default: {default})" if default else ""
     parser.add_argument(
-        "env_id",
-        metavar="ENV_ID",
+        "env",
+        metavar="ENV",
         nargs="?" if default else None,
         default=default,
-        help=f"CartPole-v1, or module:EnvId for one that a module registers{note}",
+        help=f"an id such as CartPole-v1, or module:id to import the module first{note}",
     )
-    parser.add_argument("--vector", metavar="N", type=count, help="a vector environment of N")
+    parser.add_argument("--vector", metavar="N", type=count, help="make a vector environment of N")
 
 
 def add_target(parser: ArgumentParser, *, device: bool = True) -> None:
-    """The arguments that say which framework, and where its arrays go."""
-    parser.add_argument("--to", metavar="FRAMEWORK", help="the agent's framework (default: torch, if there)")
+    """Add the arguments that name the agent's framework and device."""
+    parser.add_argument(
+        "--to", metavar="FRAMEWORK", help="the agent's framework (default: torch if installed)"
+    )
     if device:
-        parser.add_argument("--device", help="where the agent's arrays go")
+        parser.add_argument("--device", help="the device of the agent's arrays")
 
 
 def count(text: str) -> int:
-    """A number of things, at least one; for argparse."""
+    """Return a number of at least 1, for argparse."""
     if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"{text!r} is not 1 or more")
+        raise ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
 
 
 def default_target() -> str:
-    """The first framework that is not the environments' own, if one is installed."""
+    """Return the first installed framework other than NumPy, which most environments use themselves."""
     return next((name for name in arrayferry.frameworks() if name != "numpy"), "numpy")
 
 
-def make(env_id: str, vector: int | None = None, **options: Any) -> Any:
-    """The environment of this id; a vector of them if `vector` is given."""
+def title_of(env: str, vector: int | None, to: str) -> str:
+    """Return the heading for an environment on its way to a framework."""
+    return f"{env}{f' x {vector}' if vector else ''} to {to}"
+
+
+def make(env: str, vector: int | None = None) -> Any:
+    """Make the environment that an argument names; a vector environment if `vector` is given."""
     import gymnasium as gym
 
-    if "" not in sys.path:  # a module beside the user, as with `python -m`
+    if "" not in sys.path:  # find modules in the current folder, as `python -m` does
         sys.path.insert(0, "")
-    module, _, name = env_id.rpartition(":")
+    module, _, name = env.rpartition(":")
     if module:
         _load(module)
     try:
-        return gym.make_vec(name, num_envs=vector, **options) if vector else gym.make(name, **options)
+        return gym.make_vec(name, num_envs=vector) if vector else gym.make(name)
     except gym.error.UnregisteredEnv as error:
-        raise UsageError(_what_was_meant(name)) from error
+        raise UsageError(_suggestion(name)) from error
     except (gym.error.Error, ImportError) as error:
         text = " ".join(str(error).split())
-        raise UsageError(f"{env_id} cannot be made: {text}") from error
+        raise UsageError(f"{env} cannot be made: {text}") from error
 
 
-def _load(module: str) -> None:
+def _load(module: str) -> ModuleType:
     try:
-        importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        missing = error.name or module
-        hint = "is it installed, and spelt right?" if missing == module else f"{module} needs it"
-        if module.endswith(".py"):
-            missing, hint = module, f"a module is named without .py: {module.removesuffix('.py')}"
-        raise UsageError(f"there is no module {missing!r}: {hint}") from error
-    except Exception as error:  # it is not ours
+        return importlib.import_module(module)
+    except Exception as error:  # whatever the user's module raises
         raise UsageError(f"{module} cannot be imported: {type(error).__name__}: {error}") from error
 
 
-def _what_was_meant(name: str) -> str:
+def _suggestion(name: str) -> str:
     import gymnasium as gym
 
     what = f"there is no environment {name!r}"
     package = _PACKAGES.get(name.partition("/")[0])
     if package and package not in sys.modules:
-        return f"{what}: write {package}:{name}, with {package} installed"
+        return f"{what}: install {package} and write {package}:{name}"
     by_lower_case = {known.lower(): known for known in gym.registry}
     close = get_close_matches(name.lower(), by_lower_case, 3, cutoff=0.7)
     if close:

@@ -1,36 +1,38 @@
-"""`arrayferry explain`: leaf by leaf, what the wrapper does with an environment."""
+"""`arrayferry explain`: what the wrapper does with each leaf of an environment."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
 
 import arrayferry
 from arrayferry.cli.environments import add_environment, add_target, count, default_target, make
-from arrayferry.cli.exits import FINE, FOUND, UsageError
-from arrayferry.cli.screen import Screen
+from arrayferry.cli.exits import UsageError
+from arrayferry.cli.screen import Outcome, Screen
 
-SUMMARY = "what becomes of each leaf of an environment, and why"
+SUMMARY = "show what happens to each leaf of an environment, and why"
 EXAMPLES = """\
 arrayferry explain CartPole-v1 --to torch
 arrayferry explain CartPole-v1 --to jax --vector 8
 arrayferry explain Pendulum-v1 --to torch --dtypes float64=float32
 arrayferry explain my_package:MyEnv-v0 --to jax --json"""
+EXITS_WITH_1 = "a leaf is refused, or the environment fails"
 
 _COPY = {"auto": None, "always": True, "never": False}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """The environment, the framework, and the options of the wrapper."""
+    """Add the environment, the framework and the options of the wrapper."""
     add_environment(parser)
     add_target(parser)
-    parser.add_argument("--copy", choices=_COPY, default="auto", help="auto is copy=None (default: auto)")
-    parser.add_argument("--dtypes", metavar="OLD=NEW", action="append", help="a cast; may be repeated")
-    parser.add_argument("--steps", metavar="N", type=count, default=20, help="to take (default: 20)")
+    parser.add_argument("--copy", choices=_COPY, default="auto", help="auto means copy=None (default: auto)")
+    parser.add_argument("--dtypes", metavar="OLD=NEW", action="append", help="cast a dtype; may be repeated")
+    parser.add_argument("--steps", metavar="N", type=count, default=20, help="steps to take (default: 20)")
 
 
-def run(arguments: Namespace, screen: Screen) -> int:
-    """Explain, show, and fail if a leaf is refused."""
-    env = make(arguments.env_id, arguments.vector)
+def run(arguments: Namespace, screen: Screen) -> Outcome:
+    """Explain the environment."""
+    env = make(arguments.env, arguments.vector)
     try:
         explanation = arrayferry.explain(
             env,
@@ -42,13 +44,11 @@ def run(arguments: Namespace, screen: Screen) -> int:
         )
     finally:
         env.close()
-    screen.show(explanation)
-    screen.result(explanation.as_dict())
-    return FINE if explanation.ok else FOUND
+    return Outcome([explanation], explanation.as_dict(), explanation.ok)
 
 
-def _casts(texts: list[str] | tuple[str, ...]) -> dict[str, str]:
+def _casts(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         if text.count("=") != 1:
-            raise UsageError(f"--dtypes {text}: write it as old=new, such as float64=float32")
+            raise UsageError(f"--dtypes {text}: write old=new, such as float64=float32")
     return dict(text.split("=") for text in texts)

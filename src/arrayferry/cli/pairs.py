@@ -1,81 +1,63 @@
-"""Every pair of frameworks here: the route, whether memory is shared, and what it costs."""
+"""How arrays get from one framework to another here: the route, whether memory is shared, and the time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from timeit import repeat
 from typing import Any
 
 import numpy as np
 
-from arrayferry._core.convert import Converter
-from arrayferry._explain.leaves import record
-from arrayferry.cli.measure import measure
+from arrayferry import Converter, explain
 from arrayferry.errors import FerryError
 from arrayferry.testing import at_offset
 
-__all__ = ["LARGE", "SMALL", "Pair", "look_at", "memcpy_seconds"]
-
-SMALL, LARGE = 16, 1 << 20
-_LAPS, _SECONDS = 5, 0.002
+__all__ = ["Pair", "examine"]
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One way from a framework to another.
-
-    Attributes:
-        source: where the array comes from.
-        target: where it goes.
-        route: the frameworks on the way.
-        fresh: what becomes of an array that nobody else holds: `taken over` or `copied`.
-        shares: whether `copy=False` works for it: `yes`, `no`, or `if aligned` to 64 bytes.
-        small: seconds for 16 bytes that somebody else holds, so that they are copied.
-        large: the same for 1 MB.
-        problem: why there is nothing to say about it; empty if there is.
-    """
+    """What happens to arrays on their way from one framework to another; times are in seconds."""
 
     source: str
     target: str
     route: tuple[str, ...] = ()
-    fresh: str = ""
-    shares: str = ""
-    small: float = 0.0
-    large: float = 0.0
-    problem: str = ""
-
-    @property
-    def bandwidth(self) -> float:
-        """Bytes a second, of the megabyte."""
-        return LARGE / self.large if self.large else 0.0
+    temporary: str = ""  # what happens to 1 MB that nobody else holds: `taken over` or `copied`
+    shares: str = ""  # whether copy=False works: `yes`, `no`, or `if aligned` to 64 bytes
+    small: float = 0.0  # for 16 bytes that somebody else holds, so that they are copied
+    large: float = 0.0  # for 1 MB of them
+    problem: str = ""  # why the pair does not work
 
 
-def look_at(source: str, target: str) -> Pair:
-    """Send arrays from one to the other, and say what was seen."""
-    there, convert = Converter(source), Converter(target)
-
-    def array(nbytes: int) -> Any:
-        plain = np.zeros(nbytes // 4, np.float32)
-        return plain if source == "numpy" else there(plain)
-
+def examine(source: str, target: str) -> Pair:
+    """Convert arrays from one framework to another, and report what happens."""
     try:
-        leaf = record(convert, [array(LARGE)], ("value",), "somebody")[0]
+        [leaf] = explain(_array(source, 1 << 20), target).leaves
         if leaf.memory == "refused":
             return Pair(source, target, problem=leaf.why)
-        small, large = array(SMALL), array(LARGE)
-        steps = {"small": lambda: convert(small), "large": lambda: convert(large)}
-        best = measure(steps, _LAPS, _SECONDS)
-        shares = _sharing(Converter(target, copy=False), large)
-        return Pair(source, target, leaf.route, leaf.memory, shares, best["small"], best["large"])
+        small, large = _array(source, 16), _array(source, 1 << 20)
+        times = _seconds(small, target, calls=500), _seconds(large, target, calls=40)
+        return Pair(source, target, leaf.route, leaf.memory, _shares(large, target), *times)
     except FerryError as error:
         return Pair(source, target, problem=error.what)
 
 
-def _sharing(share: Converter, array: Any) -> str:
-    if not isinstance(array, np.ndarray):
-        return "yes" if _works(share, array) else "no"
-    if _works(share, at_offset(array, 16)):
-        return "yes"
-    return "if aligned" if _works(share, at_offset(array, 0)) else "no"
+def _array(framework: str, nbytes: int) -> Any:
+    array = np.zeros(nbytes // 4, np.float32)
+    return array if framework == "numpy" else Converter(framework)(array)
+
+
+def _seconds(array: Any, target: str, calls: int) -> float:
+    """Return the seconds of a conversion, the best of some laps."""
+    convert = Converter(target)
+    return min(repeat(lambda: convert(array), number=calls, repeat=5)) / calls
+
+
+def _shares(array: Any, target: str) -> str:
+    is_numpy = isinstance(array, np.ndarray)
+    arrays = [at_offset(array, 16), at_offset(array, 0)] if is_numpy else [array]
+    works = [_works(Converter(target, copy=False), one) for one in arrays]
+    return "yes" if all(works) else "if aligned" if any(works) else "no"
 
 
 def _works(share: Converter, array: Any) -> bool:
@@ -84,9 +66,3 @@ def _works(share: Converter, array: Any) -> bool:
     except FerryError:
         return False
     return True
-
-
-def memcpy_seconds() -> float:
-    """Seconds that it takes to copy the megabyte, and do nothing else."""
-    source, target = np.zeros(LARGE, np.uint8), np.empty(LARGE, np.uint8)
-    return measure({"memcpy": lambda: np.copyto(target, source)}, 3 * _LAPS, _SECONDS)["memcpy"]

@@ -1,55 +1,65 @@
-"""The ways to let an agent of one framework use an environment of another: what `bench` compares.
+"""What `bench` compares: the ways to connect an agent of one framework to an environment of another.
 
-All of them step environments of their own, with the same seed and the same actions.
+Each of them steps an environment of its own, from the same seed and with the same actions.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from itertools import cycle, islice
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 import arrayferry
-from arrayferry._core.registry import find_framework
 from arrayferry.cli.environments import make
-from arrayferry.cli.measure import Trip
+from arrayferry.cli.internals import find_framework
 
-__all__ = ["BARE", "BY_HAND", "OURS", "THEIRS", "rivals", "trouble_by_hand", "trouble_with_theirs"]
+__all__ = ["BARE", "BY_HAND", "GYMNASIUM", "OURS", "Trip", "problem_with", "rival"]
 
-BARE, BY_HAND, THEIRS, OURS = "bare", "by hand", "Gymnasium's wrapper", "arrayferry"
+BARE, BY_HAND, GYMNASIUM, OURS = "bare", "by hand", "Gymnasium's wrapper", "arrayferry"
 _ACTIONS, _SEED = 64, 0
 
+Trip = Callable[[int], "list[float]"]  # take that many steps from the start, return the seconds of each
 
-def rivals(env_id: str, vector: int | None, to: str, without: Iterable[str] = ()) -> dict[str, Trip]:
-    """Trips of each: the environment alone, an expert's own lines, Gymnasium's wrapper, ours."""
-    ours: Any = arrayferry.wrap(make(env_id, vector), to)
-    ours.reset(seed=_SEED)
-    home = ours._boundary.incoming.framework.name  # the wrapper has learned it by now
-    ours.action_space.seed(_SEED)
-    sampled = [ours.action_space.sample() for _ in range(_ACTIONS)]
-    native = [ours._boundary.convert_action(action) for action in sampled]
-    given = arrayferry.convert(sampled, to)
-    envs: dict[str, tuple[Callable[[], Any], list[Any]]] = {
-        BARE: (lambda: make(env_id, vector), native),
-        BY_HAND: (lambda: _ByHand(make(env_id, vector), home, to, vector), given),
-        THEIRS: (lambda: _their_wrapper(make(env_id, vector), home, to, vector), given),
-        OURS: (lambda: ours, given),
-    }
-    return {
-        name: _trip(make_it(), actions, vector)
-        for name, (make_it, actions) in envs.items()
-        if name not in without
-    }
+
+def rival(name: str, env_name: str, vector: int | None, to: str) -> Trip:
+    """Return trips through an environment that is wrapped in the way of this name."""
+    import gymnasium as gym
+
+    env = make(env_name, vector)
+    env.action_space.seed(_SEED)
+    actions: Any = [env.action_space.sample() for _ in range(_ACTIONS)]
+    env_xp = _namespace_of(env.reset(seed=_SEED)[0])
+    if name != BARE:
+        actions = arrayferry.convert(actions, to)
+    elif env_xp is not np:
+        actions = arrayferry.convert(actions, env_xp)
+    if name == BY_HAND:
+        env = _ByHand(env, to, vector)
+    elif name == GYMNASIUM:
+        wrapper: Any = (gym.wrappers.vector if vector else gym.wrappers).ArrayConversion
+        env = wrapper(env, env_xp=env_xp, target_xp=find_framework(to).load())
+    elif name == OURS:
+        env = arrayferry.wrap(env, to)
+    return _trip(env, actions, vector)
+
+
+def problem_with(name: str, env_name: str, vector: int | None, to: str, steps: int = 50) -> str:
+    """Return why a rival fails, or an empty string. Try it in another process, which it may crash."""
+    code = f"from arrayferry.cli.rivals import rival; rival{name, env_name, vector, to}({steps})"
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode < 0:
+        return f"the process died of signal {-done.returncode}"
+    return f"exit code {done.returncode}\n{done.stderr}".strip().splitlines()[-1] if done.returncode else ""
 
 
 def _trip(env: Any, actions: list[Any], vector: int | None) -> Trip:
-    """From the same start with the same actions; a single environment goes on after an episode's end."""
-
     def trip(steps: int) -> list[float]:
         env.reset(seed=_SEED)
         times = []
@@ -64,92 +74,42 @@ def _trip(env: Any, actions: list[Any], vector: int | None) -> Trip:
     return trip
 
 
-class _ByHand:
-    """What an expert writes for this environment: one call a leaf, no checks, memory shared if possible."""
+def _namespace_of(obs: Any) -> Any:
+    """Return the array namespace of the first leaf of an observation; NumPy for a number."""
+    while isinstance(obs, (dict, tuple)):
+        obs = next(iter(obs.values() if isinstance(obs, dict) else obs))
+    try:
+        return array_namespace(obs, use_compat=False)
+    except TypeError:
+        return np
 
-    def __init__(self, env: Any, home: str, to: str, vector: int | None) -> None:
-        self._env, self._enter = env, _entering(env.action_space)
-        self._leave = _leaving(env.reset(seed=_SEED)[0], to)
-        self._leave_more = _maker(to, np.zeros(1) if home == "numpy" else None) if vector else None
+
+class _ByHand:
+    """What an expert writes: one call a leaf, no checks, memory shared if possible, infos left alone."""
+
+    def __init__(self, env: Any, to: str, vector: int | None) -> None:
+        self._env, self._vector, xp = env, vector, find_framework(to).load()
+        self._convert = getattr(xp, "asarray", None) or arrayferry.Converter(to)
+        if to == "torch":  # from_numpy is faster than asarray, but takes only NumPy arrays
+            self._convert = lambda leaf: xp.from_numpy(leaf if type(leaf) is np.ndarray else np.array(leaf))
 
     def reset(self, **options: Any) -> Any:
         """Start an episode."""
-        return self._leave(self._env.reset(**options)[0])
+        return _map(self._convert, self._env.reset(**options)[0])
 
     def step(self, action: Any) -> Any:
-        """Take a step; info stays as it is, and so do one reward and its dones."""
-        obs, reward, terminated, truncated, info = self._env.step(self._enter(action))
-        more = self._leave_more
-        if more is None:
-            return self._leave(obs), reward, terminated, truncated, info
-        return self._leave(obs), more(reward), more(terminated), more(truncated), info
+        """Take a step."""
+        obs, *rest, info = self._env.step(_map(_member, action))
+        return _map(self._convert, obs), *(map(self._convert, rest) if self._vector else rest), info
 
 
-def _entering(space: Any) -> Callable[[Any], Any]:
-    from gymnasium.spaces import Dict, Discrete, Tuple
-
-    if isinstance(space, Discrete):
-        return lambda action: action.item()
-    if isinstance(space, Dict):
-        inner = {key: _entering(child) for key, child in space.items()}
-        return lambda action: {key: enter(action[key]) for key, enter in inner.items()}
-    if isinstance(space, Tuple):
-        each = [_entering(child) for child in space]
-        return lambda action: tuple(enter(child) for enter, child in zip(each, action))
-    return np.asarray
+def _map(function: Callable[[Any], Any], value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _map(function, child) for key, child in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_map(function, child) for child in value)
+    return function(value)
 
 
-def _leaving(sample: Any, to: str) -> Callable[[Any], Any]:
-    if isinstance(sample, Mapping):
-        inner = {key: _leaving(child, to) for key, child in sample.items()}
-        return lambda value: {key: leave(value[key]) for key, leave in inner.items()}
-    if isinstance(sample, tuple):
-        each = [_leaving(child, to) for child in sample]
-        return lambda value: tuple(leave(child) for leave, child in zip(each, value))
-    return _maker(to, sample)
-
-
-def _maker(to: str, sample: Any) -> Callable[[Any], Any]:
-    if to == "torch":
-        import torch
-
-        if type(sample) is np.ndarray and sample.flags.writeable:
-            return torch.from_numpy
-        # A number, an array of another framework, or one that may not be written to.
-        return lambda value: torch.from_numpy(np.array(value))
-    make_array: Callable[[Any], Any] | None = getattr(find_framework(to).load(), "asarray", None)
-    return make_array or arrayferry.Converter(to)
-
-
-def _their_wrapper(env: Any, home: str, to: str, vector: int | None) -> Any:
-    """Gymnasium's own wrapper for this pair."""
-    import gymnasium as gym
-
-    wrapper: Any = (gym.wrappers.vector if vector else gym.wrappers).ArrayConversion
-    here, there = (find_framework(name).load() for name in (home, to))
-    return wrapper(env, env_xp=here, target_xp=there)
-
-
-def trouble_by_hand(env_id: str, vector: int | None, to: str, steps: int = 10) -> str:
-    """What an expert's own lines cannot do here; empty if they can do all."""
-    try:
-        [trip] = rivals(env_id, vector, to, without=[BARE, THEIRS, OURS]).values()
-        trip(steps)
-    except Exception as error:  # whatever a framework raises
-        return f"{type(error).__name__}: {error}"
-    return ""
-
-
-def trouble_with_theirs(env_id: str, vector: int | None, to: str, steps: int = 50) -> str:
-    """The same of Gymnasium's wrapper, in a process of its own, for it may not survive."""
-    code = (
-        f"from arrayferry.cli.rivals import *\n"
-        f"[trip] = rivals({env_id!r}, {vector!r}, {to!r}, without=[BARE, BY_HAND, OURS]).values()\n"
-        f"trip({steps})\n"
-    )
-    command = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode < 0:
-        return f"the process died of signal {-done.returncode}"
-    lines = done.stderr.strip().splitlines()
-    return "" if done.returncode == 0 else lines[-1] if lines else f"exit code {done.returncode}"
+def _member(action: Any) -> Any:
+    return np.asarray(action) if action.ndim else action.item()

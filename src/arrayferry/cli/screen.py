@@ -1,79 +1,79 @@
-"""Where a command shows things: tables on stdout, progress on stderr, or JSON and nothing else."""
+"""What a command shows: tables on stdout and progress on stderr, or JSON alone."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from arrayferry.cli.exits import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
+    from rich.progress import Progress
     from rich.table import Table
 
-__all__ = ["Screen", "escaped", "table"]
+__all__ = ["Outcome", "Screen", "escaped", "table"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command found, for people and for machines; and whether all is well, for the exit code."""
+
+    shown: Sequence[RenderableType]
+    data: dict[str, Any]
+    ok: bool = True
 
 
 class Screen:
-    """Two consoles of rich; colour and progress only where a person looks."""
+    """Where outcomes and progress go; colours and progress appear only in a terminal."""
 
     def __init__(self, *, as_json: bool = False) -> None:
-        console = _console_class()
-        self.as_json = as_json
-        self.out: Console = console(highlight=False, quiet=as_json)
-        self.err: Console = console(highlight=False, stderr=True)
+        try:
+            from rich.console import Console
+        except ImportError as error:
+            raise UsageError('the command needs rich: pip install "arrayferry[cli]"') from error
+        self._as_json = as_json
+        self._out = Console(highlight=False)
+        self._err = Console(highlight=False, stderr=True)
 
-    def show(self, *things: RenderableType) -> None:
-        """Show tables or lines of rich's markup; nothing when the output is JSON."""
-        for thing in things:
-            self.out.print(thing)
+    def report(self, outcome: Outcome) -> None:
+        """Print an outcome."""
+        if self._as_json:
+            print(json.dumps(outcome.data, indent=1))
+        else:
+            for thing in outcome.shown:
+                self._out.print(thing)
+        sys.stdout.flush()  # so that a closed pipe is noticed here
 
-    def result(self, data: dict[str, Any]) -> None:
-        """The result for machines, if they asked for it."""
-        if self.as_json:
-            print(json.dumps(data, indent=1))
-
-    @contextmanager
-    def progress(self, text: str, total: float) -> Iterator[Callable[..., None]]:
-        """A progress bar while the work goes on; call what you get with `completed=` or `advance=`."""
+    def progress(self) -> Progress:
+        """Return progress bars, to be shown while a `with` statement works; see `rich.progress`."""
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-        columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-        hidden = not self.err.is_terminal
-        with Progress(*columns, console=self.err, transient=True, disable=hidden) as bar:
-            task = bar.add_task(text, total=total)
-
-            def tell(advance: float | None = None, **changes: Any) -> None:
-                bar.update(task, advance=advance, **changes)
-
-            yield tell
-
-
-def _console_class() -> type[Console]:
-    try:
-        from rich.console import Console
-    except ImportError as error:
-        raise UsageError('the command needs rich: pip install "arrayferry[cli]"') from error
-    return Console
+        columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
+        return Progress(*columns, console=self._err, transient=True, disable=not self._err.is_terminal)
 
 
 def table(title: str, *heads: str) -> Table:
-    """An empty table in our style; heads that start with `>` are of numbers, and stay in one piece."""
+    """Return an empty table. A head that starts with `>` aligns right. Only the last column wraps.
+
+    rich shrinks every column that wraps, and breaks words to do so.
+    """
     from rich.table import Table
 
-    made = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1))
+    title = escaped(title)
+    made = Table(title=title or None, title_justify="left", title_style="bold", box=None, padding=(0, 1))
     for head in heads:
-        number = head.startswith(">")
-        made.add_column(
-            head.lstrip(">"), justify="right" if number else "left", no_wrap=number, overflow="fold"
-        )
+        right = head.startswith(">")
+        made.add_column(head.removeprefix(">"), justify="right" if right else "left", no_wrap=True)
+    made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"
     return made
 
 
 def escaped(text: str) -> str:
-    """Text that is no markup, whatever brackets it has."""
+    """Return text in which brackets are not markup."""
     from rich.markup import escape
 
     return escape(text)

@@ -1,0 +1,87 @@
+"""The arguments: help, and for a mistake one helpful line on stderr, the right exit code, no traceback."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import arrayferry
+from arrayferry.cli.commands import COMMANDS, parse
+
+WRONG = {
+    "expln CartPole-v1": "there is no command 'expln': did you mean explain?",
+    "polish": "the commands are doctor, explain, bench, check",
+    "explain": "arguments are required: ENV",
+    "explain CartPole-v1 --vectr 3": "explain does not know '--vectr': did you mean --vector?",
+    "explain CartPole-v1 Pendulum-v1": "explain does not know 'Pendulum-v1'",
+    "explain CartPole-v1 --vector 0": "'0' is not a whole number of at least 1",
+    "explain CartPole-v1 --copy sometimes": "invalid choice: 'sometimes'",
+    "explain CartPol-v1": "there is no environment 'CartPol-v1': did you mean CartPole-v1",
+    "explain CartPole-v1 --to nump": "did you mean 'numpy'?",
+    "explain CartPole-v1 --to numpy --device cuda:7": "no device 'cuda:7'",
+    "explain CartPole-v1 --to numpy --dtypes float64": "write old=new",
+    "explain CartPole-v1 --to numpy --dtypes float64=floot": "'floot'",
+    "bench CartPol-v1 --to numpy": "did you mean CartPole-v1",
+    "check CartPole-v1 --steps many": "'many' is not a whole number of at least 1",
+    "doctor nump": "did you mean 'numpy'?",
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_mistake_gets_one_helpful_line(ferry, words):
+    done = ferry(*words.split())
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("arrayferry: ")
+    assert done.err.count("\n") == 1
+    assert WRONG[words] in done.err
+
+
+def test_framework_that_is_not_installed(ferry):
+    absent = next(name for name in ("cupy", "tensorflow") if name not in arrayferry.frameworks())
+    for words in (["explain", "CartPole-v1", "--to", absent], ["doctor", absent]):
+        done = ferry(*words)
+        assert done.code == 2
+        assert f'pip install "arrayferry[{absent}]"' in done.err
+        assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["explain", "bench", "check"])
+def test_environment_that_fails(ferry, command):
+    done = ferry(command, "some_envs:Breaks-v0", "--to", "numpy")
+    assert done.code == 1
+    assert done.err == "arrayferry: RuntimeError: the motor [left] is gone; --traceback shows where\n"
+
+
+def test_traceback_on_demand(ferry):
+    with pytest.raises(RuntimeError, match="the motor"):
+        ferry("explain", "some_envs:Breaks-v0", "--to", "numpy", "--traceback")
+
+
+def test_without_rich(ferry, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    done = ferry("doctor")
+    assert (done.code, done.err) == (2, 'arrayferry: the command needs rich: pip install "arrayferry[cli]"\n')
+
+
+def test_help(ferry):
+    done = ferry("--help")
+    assert done.code == 0
+    assert all(name in done.out for name in COMMANDS)
+    for name, command in COMMANDS.items():
+        done = ferry(name, "--help")
+        assert done.code == 0
+        assert all(f"  {line}" in done.out for line in command.EXAMPLES.splitlines())
+        assert f"  1    {command.EXITS_WITH_1}\n" in done.out
+        assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_examples_in_the_help_parse():
+    for name, command in COMMANDS.items():
+        for line in command.EXAMPLES.splitlines():
+            assert line.startswith(f"arrayferry {name}")
+            assert parse(line.split()[1:]).command is command
+
+
+def test_version(ferry):
+    assert ferry("--version").out == f"arrayferry {arrayferry.__version__}\n"

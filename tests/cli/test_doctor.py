@@ -1,0 +1,80 @@
+"""`arrayferry doctor`: the verdict comes first, then a line for each framework, and the pairs on demand."""
+
+from __future__ import annotations
+
+import json
+
+import arrayferry
+from arrayferry.cli import doctor
+from arrayferry.cli.doctor import Status, status_of
+from arrayferry.cli.internals import registered
+from arrayferry.cli.pairs import Pair
+
+
+def test_screen(ferry, monkeypatch, snapshot):
+    statuses = {
+        "torch": Status("torch", "", False, 'not installed: pip install "arrayferry[torch]"'),
+        "numpy": Status("numpy", "2.4.6", True, "fine, on cpu"),
+        "jax": Status("jax", "0.10.2", True, "fine, on cpu:0; no int64 or float64: enable 64-bit types"),
+        "cupy": Status("cupy", "13.3.0", False, "cupy finds no device [none]"),
+    }
+    pairs = [
+        Pair("numpy", "numpy", ("numpy", "numpy"), "taken over", "yes", 1.5e-6, 4e-5),
+        Pair("numpy", "jax", ("numpy", "jax"), "copied", "if aligned", 5e-5, 1.2e-4),
+        Pair("jax", "numpy", ("jax", "other", "numpy"), "copied", "yes", 8e-6, 5e-5),
+        Pair("jax", "jax", problem="it says [no]"),
+    ]
+    monkeypatch.setattr(doctor, "_chosen", lambda names: list(statuses))
+    monkeypatch.setattr(doctor, "status_of", statuses.get)
+    monkeypatch.setattr(doctor, "examine", lambda source, target: pairs.pop(0))
+    monkeypatch.setattr(doctor, "HAS_SPEEDUPS", False)
+    monkeypatch.setattr(doctor, "TAKES_OVER", False)
+    monkeypatch.setattr(doctor.arrayferry, "__version__", "1.2.3")
+    monkeypatch.setattr(doctor.platform, "python_version", lambda: "3.12.0")
+    monkeypatch.setattr(doctor.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(doctor.platform, "machine", lambda: "x86_64")
+    done = ferry("doctor", "--pairs")
+    assert done.code == 1  # something is installed but does not work
+    snapshot("doctor", done.out)
+
+
+def test_everything_installed_is_fine(ferry):
+    done = ferry("doctor")
+    assert done.code == 0
+    assert done.out.startswith("fine: numpy")
+    assert "not installed: pip install" in done.out
+    assert "µs" not in done.out
+
+
+def test_json(ferry):
+    found = json.loads(ferry("doctor", "--json").out)
+    here = arrayferry.frameworks()
+    assert {one["name"]: one["version"] for one in found["frameworks"]} == {
+        name: here[name].version if name in here else "" for name in registered()
+    }
+    assert found["pairs"] == []
+
+
+def test_pairs_of_named_frameworks(ferry):
+    [pair] = json.loads(ferry("doctor", "numpy", "--pairs", "--json").out)["pairs"]
+    assert (pair["route"], pair["temporary"], pair["shares"]) == (["numpy", "numpy"], "taken over", "yes")
+
+
+def test_broken_installation(monkeypatch):
+    def fail(name):
+        raise OSError("libcudart.so: cannot open")
+
+    monkeypatch.setattr(doctor, "find_framework", fail)
+    status = status_of("numpy")
+    assert not status.works
+    assert status.version
+    assert "libcudart.so: cannot open" in status.text
+
+
+def test_framework_that_lacks_64_bits():
+    if "jax" in arrayferry.frameworks():
+        import jax
+
+        with jax.enable_x64(False):
+            assert "no int64 or float64: enable 64-bit types" in status_of("jax").text
+    assert status_of("numpy").text == "fine, on cpu"

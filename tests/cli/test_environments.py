@@ -1,0 +1,52 @@
+"""Environments by id, and by module and id."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import arrayferry
+from arrayferry.cli.environments import default_target, make, title_of
+from arrayferry.cli.exits import UsageError
+
+
+@pytest.fixture(autouse=True)
+def _find_some_envs(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+
+
+def test_make():
+    assert make("CartPole-v1").spec.id == "CartPole-v1"
+    assert make("CartPole-v1", 2).num_envs == 2
+    assert make("some_envs:Counts-v0").spec.id == "Counts-v0"
+
+
+@pytest.mark.parametrize(
+    ("env", "text"),
+    [
+        ("CartPol-v1", "there is no environment 'CartPol-v1': did you mean CartPole-v1"),
+        ("cartpole-v1", "did you mean CartPole-v1"),
+        ("CartPole-v9", "did you mean CartPole-v1"),
+        ("Nonesuch", "if a package registers it, write package:Nonesuch"),
+        ("ALE/Pong-v5", "install ale_py and write ale_py:ALE/Pong-v5"),
+        ("no_such_module:X-v0", "no_such_module cannot be imported: ModuleNotFoundError: No module"),
+        ("some_envs:Count-v0", "did you mean Counts-v0?"),
+    ],
+)
+def test_what_cannot_be_made(env, text):
+    with pytest.raises(UsageError) as error:
+        make(env)
+    assert text in str(error.value)
+
+
+def test_default_target(monkeypatch):
+    monkeypatch.setattr(arrayferry, "frameworks", lambda: {"numpy": None, "jax": None})
+    assert default_target() == "jax"
+    monkeypatch.setattr(arrayferry, "frameworks", lambda: {"numpy": None})
+    assert default_target() == "numpy"
+
+
+def test_title():
+    assert title_of("CartPole-v1", None, "torch") == "CartPole-v1 to torch"
+    assert title_of("CartPole-v1", 8, "torch") == "CartPole-v1 x 8 to torch"

@@ -1,0 +1,22 @@
+"""Each pair of frameworks is examined: its route, whether memory is shared, and its times."""
+
+from __future__ import annotations
+
+from arrayferry.cli import pairs
+from arrayferry.cli.pairs import examine
+
+
+def test_every_pair(pair, monkeypatch):
+    monkeypatch.setattr(pairs, "repeat", lambda call, number, repeat: [0.75 * number, 0.5 * number, number])
+    source, target = pair
+    found = examine(source, target)
+    assert (found.source, found.target, found.problem) == (source, target, "")
+    assert (found.route[0], found.route[-1]) == (source, target)
+    assert found.temporary in ("taken over", "copied")
+    assert found.shares in ("yes", "no", "if aligned")
+    assert found.small == found.large == 0.5  # the best lap
+
+
+def test_numpy_is_taken_over_and_shared():
+    found = examine("numpy", "numpy")
+    assert (found.temporary, found.shares, found.route) == ("taken over", "yes", ("numpy", "numpy"))

@@ -1,0 +1,40 @@
+"""The rivals of `arrayferry bench` step, and what they cannot do is reported."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import arrayferry
+from arrayferry.cli.rivals import BARE, BY_HAND, GYMNASIUM, OURS, problem_with, rival
+
+HERE = str(Path(__file__).parent)
+needs_torch = pytest.mark.skipif("torch" not in arrayferry.frameworks(), reason="torch is not installed")
+
+
+@pytest.fixture(autouse=True)
+def _find_some_envs(monkeypatch):
+    monkeypatch.syspath_prepend(HERE)
+    monkeypatch.setenv("PYTHONPATH", HERE, prepend=os.pathsep)
+
+
+@pytest.mark.parametrize("vector", [None, 2])
+@pytest.mark.parametrize("name", [BARE, BY_HAND, OURS])
+def test_rivals_step(name, vector):
+    assert len(rival(name, "some_envs:Mixed-v0", vector, "numpy")(100)) == 100
+
+
+@needs_torch
+@pytest.mark.parametrize("name", [BARE, BY_HAND, GYMNASIUM, OURS])
+def test_rivals_step_to_torch(name):
+    assert len(rival(name, "CartPole-v1", None, "torch")(100)) == 100
+
+
+@needs_torch
+def test_rival_that_fails_or_crashes():
+    problem = problem_with(GYMNASIUM, "some_envs:Mixed-v0", None, "torch", steps=1)
+    assert "the process died of signal" in problem or "Error" in problem
+    assert "negative" in problem_with(BY_HAND, "some_envs:Mixed-v0", None, "torch")
+    assert problem_with(BY_HAND, "CartPole-v1", None, "torch") == ""
