@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
@@ -26,8 +27,10 @@ EXITS_WITH_1 = "a framework is installed but does not work"
 _NO_SPEEDUPS = "The C extension is missing, so a step takes about twice as long: install a C compiler, then \
 arrayferry from source."
 _NO_PROOF = "In this Python nothing proves that nobody else holds an array, so every leaf is copied."
-_LEGEND = "Times are of arrays that somebody else holds, so that they are copied; temporary: what happens to \
-an array that nobody else holds; share: whether copy=False works."
+_LEGEND = (
+    "Times: one thread copies an array that somebody else holds. temporary: what happens to an array that "
+    "nobody else holds. share: whether copy=False works."
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, screen: Screen) -> Outcome:
     """Examine the frameworks, and their pairs if asked."""
+    if arguments.pairs:
+        # A copy that OpenMP splits between threads takes a thousand times as long whenever one of them has to
+        # wait for a core. This is read when a framework is imported, which happens below.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
     statuses = sorted(map(status_of, _chosen(arguments.names)), key=lambda one: not one.version)
     working = [one.name for one in statuses if one.works]
     candidates = [*product(working, repeat=2)] if arguments.pairs else []

@@ -36,7 +36,7 @@ def examine(source: str, target: str) -> Pair:
         if leaf.memory == "refused":
             return Pair(source, target, problem=leaf.why)
         small, large = _array(source, 16), _array(source, 1 << 20)
-        times = _seconds(small, target, calls=500), _seconds(large, target, calls=40)
+        times = _seconds(small, target, calls=50), _seconds(large, target, calls=1)
         return Pair(source, target, leaf.route, leaf.memory, _shares(large, target), *times)
     except FerryError as error:
         return Pair(source, target, problem=error.what)
@@ -48,9 +48,9 @@ def _array(framework: str, nbytes: int) -> Any:
 
 
 def _seconds(array: Any, target: str, calls: int) -> float:
-    """Return the seconds of a conversion, the best of some laps."""
+    """Return the seconds of a conversion, the best of many laps that are too short to be interrupted."""
     convert = Converter(target)
-    return min(repeat(lambda: convert(array), number=calls, repeat=5)) / calls
+    return min(repeat(lambda: convert(array), number=calls, repeat=200)) / calls
 
 
 def _shares(array: Any, target: str) -> str:
