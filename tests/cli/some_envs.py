@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import sys
 import time
 from typing import Any
 
@@ -75,5 +78,16 @@ class Slow(Counts):
         return super().step(action)
 
 
-for _env in (Mixed, Overwrites, Counts, Breaks, Slow):
+class Prints(Counts):
+    """Prints in every step: from Python, past Python's buffer, and from C."""
+
+    def step(self, action: Any) -> Any:
+        print("printed")
+        print("past sys.stdout", file=sys.__stdout__)
+        os.write(1, b"written\n")
+        ctypes.CDLL(None).puts(b"put")
+        return super().step(action)
+
+
+for _env in (Mixed, Overwrites, Counts, Breaks, Slow, Prints):
     gym.register(f"{_env.__name__}-v0", _env, disable_env_checker=True)

@@ -1,13 +1,14 @@
-"""Tables in a terminal of 80 columns, Ctrl-C, pipes, and JSON."""
+"""Tables in a terminal of 80 columns, Ctrl-C, pipes, and JSON whatever an environment prints."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 
 from rich.console import Console
 
-from arrayferry.cli.screen import table
+from arrayferry.cli.screen import stdout_to_stderr, table
 
 COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 
@@ -45,6 +46,20 @@ def test_json_in_a_pipe_is_nothing_but_json(piped):
     done = piped("explain", "some_envs:Mixed-v0", "--to", "numpy", "--json")
     assert json.loads(done.out)["title"] == "Mixed-v0 to numpy"
     assert done.err == ""
+
+
+def test_json_is_json_whatever_the_environment_prints(piped):
+    done = piped("check", "some_envs:Prints-v0", "--to", "numpy", "--steps", "2", "--json")
+    assert json.loads(done.out)["ok"]
+    assert set(done.err.split("\n")) == {"printed", "past sys.stdout", "written", "put", ""}
+
+
+def test_stdout_is_restored(capfd):
+    with stdout_to_stderr():
+        print("redirected")
+    print("printed")
+    os.write(1, b"written\n")
+    assert capfd.readouterr() == ("printed\nwritten\n", "redirected\n")
 
 
 def test_ctrl_c_is_clean(terminal):

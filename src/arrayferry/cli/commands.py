@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import warnings
+from contextlib import nullcontext
 from difflib import get_close_matches
 from types import ModuleType
 from typing import Any, NoReturn
@@ -14,7 +15,7 @@ from typing import Any, NoReturn
 import arrayferry
 from arrayferry.cli import bench, check, doctor, explain
 from arrayferry.cli.exits import FINE, FOUND, USAGE, code_of, exit_codes, one_line
-from arrayferry.cli.screen import Outcome, Screen
+from arrayferry.cli.screen import Outcome, Screen, stdout_to_stderr
 from arrayferry.errors import KeptWarning
 
 __all__ = ["COMMANDS", "parse", "run"]
@@ -41,7 +42,8 @@ def run(words: list[str]) -> int:
             warnings.filterwarnings("ignore", module="gymnasium")
             warnings.filterwarnings("ignore", category=KeptWarning)
         screen = Screen(as_json=arguments.json)
-        outcome: Outcome = arguments.command.run(arguments, screen)
+        with stdout_to_stderr() if arguments.json else nullcontext():
+            outcome: Outcome = arguments.command.run(arguments, screen)
         screen.report(outcome)
         return FINE if outcome.ok else FOUND
     except BrokenPipeError:  # the reader, such as `head`, has seen enough

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.table import Table
 
-__all__ = ["Outcome", "Screen", "escaped", "table"]
+__all__ = ["Outcome", "Screen", "escaped", "stdout_to_stderr", "table"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,23 @@ class Screen:
 
         columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
         return Progress(*columns, console=self._err, transient=True, disable=not self._err.is_terminal)
+
+
+@contextmanager
+def stdout_to_stderr() -> Iterator[None]:
+    """Send what is printed to stderr, also by C code and child processes, which know only the descriptor."""
+    sys.stdout.flush()
+    stdout = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.stdout.flush()
+        if os.name == "posix":
+            ctypes.CDLL(None).fflush(None)  # what C code has printed so far waits in its own buffer
+        os.dup2(stdout, 1)
+        os.close(stdout)
 
 
 def table(title: str, *heads: str) -> Table:
