@@ -76,6 +76,10 @@ def test_help(ferry):
         assert max(map(len, done.out.splitlines())) <= 80
 
 
+def test_no_arguments_print_the_help(ferry):
+    assert ferry() == ferry("--help")
+
+
 def test_examples_in_the_help_parse():
     for name, command in COMMANDS.items():
         for line in command.EXAMPLES.splitlines():

@@ -34,7 +34,7 @@ class _Parser(argparse.ArgumentParser):
 def run(words: list[str]) -> int:
     """Run the command with these arguments and return its exit code."""
     try:
-        arguments = parse(words)
+        arguments = parse(words or ["--help"])
     except SystemExit as end:  # argparse has printed the help, or what is wrong
         return int(end.code or 0)
     try:
