@@ -89,5 +89,7 @@ class Prints(Counts):
         return super().step(action)
 
 
+not_an_environment = 3
+
 for _env in (Mixed, Overwrites, Counts, Breaks, Slow, Prints):
     gym.register(f"{_env.__name__}-v0", _env, disable_env_checker=True)

@@ -1,9 +1,10 @@
-"""Environments by id, and by module and id."""
+"""Environments by id, by module and id, and by module and class."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import gymnasium as gym
 import pytest
 
 import arrayferry
@@ -22,6 +23,13 @@ def test_make():
     assert make("some_envs:Counts-v0").spec.id == "Counts-v0"
 
 
+def test_make_from_a_class():
+    assert type(make("some_envs:Counts")).__name__ == "Counts"
+    vector = make("some_envs:Counts", 3)
+    assert isinstance(vector, gym.vector.SyncVectorEnv)
+    assert vector.num_envs == 3
+
+
 @pytest.mark.parametrize(
     ("env", "text"),
     [
@@ -32,6 +40,7 @@ def test_make():
         ("ALE/Pong-v5", "install ale_py and write ale_py:ALE/Pong-v5"),
         ("no_such_module:X-v0", "no_such_module cannot be imported: ModuleNotFoundError: No module"),
         ("some_envs:Count-v0", "did you mean Counts-v0?"),
+        ("some_envs:not_an_environment", "neither an environment class nor a function that makes one"),
     ],
 )
 def test_what_cannot_be_made(env, text):

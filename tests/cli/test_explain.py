@@ -30,6 +30,11 @@ def test_vector(ferry):
     assert (done.code, found["title"], found["steps"]) == (0, "Counts-v0 x 3 to numpy", 5)
 
 
+def test_environment_class(ferry):
+    done = ferry("explain", "some_envs:Counts", "--to", "numpy", "--json")
+    assert (done.code, json.loads(done.out)["title"]) == (0, "Counts to numpy")
+
+
 @needs_jax
 def test_refused_leaf(ferry):
     done = ferry("explain", "some_envs:Counts-v0", "--to", "jax", "--steps", "2")

@@ -26,7 +26,7 @@ def add_environment(parser: ArgumentParser, default: str | None = None) -> None:
         metavar="ENV",
         nargs="?" if default else None,
         default=default,
-        help=f"an id such as CartPole-v1, or module:id to import the module first{note}",
+        help=f"an id such as CartPole-v1, module:id to import the module first, or module:Class{note}",
     )
     parser.add_argument("--vector", metavar="N", type=count, help="make a vector environment of N")
 
@@ -64,8 +64,12 @@ def make(env: str, vector: int | None = None) -> Any:
     if "" not in sys.path:  # find modules in the current folder, as `python -m` does
         sys.path.insert(0, "")
     module, _, name = env.rpartition(":")
-    if module:
-        _load(module)
+    factory = getattr(_load(module), name, None) if module else None
+    if factory is not None and name not in gym.registry:
+        if not callable(factory):
+            raise UsageError(f"{env} is neither an environment class nor a function that makes one")
+        factories: list[Any] = [factory] * (vector or 1)
+        return gym.vector.SyncVectorEnv(factories) if vector else factory()
     try:
         return gym.make_vec(name, num_envs=vector) if vector else gym.make(name)
     except gym.error.UnregisteredEnv as error:
