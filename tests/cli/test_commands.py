@@ -59,6 +59,8 @@ def test_traceback_on_demand(ferry):
 
 
 def test_without_rich(ferry, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("arrayferry.cli.")]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "rich.console", None)
     done = ferry("doctor")
     assert (done.code, done.err) == (2, 'arrayferry: the command needs rich: pip install "arrayferry[cli]"\n')

@@ -22,6 +22,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         from arrayferry.cli.commands import run  # here, so that Ctrl-C is clean during the imports too
 
         return run(list(sys.argv[1:] if argv is None else argv))
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "rich":
+            raise
+        print('arrayferry: the command needs rich: pip install "arrayferry[cli]"', file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("\narrayferry: stopped", file=sys.stderr)
         return 130

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+
+from rich.markup import escape
 
 from arrayferry.cli.environments import add_environment, add_target, count, default_target, title_of
 from arrayferry.cli.rivals import BARE, BY_HAND, GYMNASIUM, OURS, Trip, problem_with, rival
-from arrayferry.cli.screen import Outcome, Screen, escaped, table
+from arrayferry.cli.screen import Outcome, Screen, table
 
 SUMMARY = "measure what a wrapper adds to a step: ours, Gymnasium's, one written by hand"
 EXAMPLES = """\
@@ -40,9 +41,9 @@ def run(arguments: Namespace, screen: Screen) -> Outcome:
         trips |= {name: rival(name, *what) for name in _ORDER[:-1] if name not in problems}
         best = replay(trips, bar.track(range(arguments.laps), description=f"{title}: taking turns"))
     times = {name: best[name] * 1e6 for name in _ORDER if name in best}
-    failed = [f"{name}: [red]{escaped(text)}[/]" for name, text in problems.items()]
+    failed = [f"{name}: [red]{escape(text)}[/]" for name, text in problems.items()]
     data = {"title": title, "microseconds": times, "problems": problems}
-    return Outcome([_table(title, times), *failed], data)
+    return Outcome([table(title, ("", ">µs a step", ">added", ""), _rows(times)), *failed], data)
 
 
 def replay(trips: Mapping[str, Trip], laps: Iterable[int], seconds: float = 0.02) -> dict[str, float]:
@@ -60,10 +61,8 @@ def replay(trips: Mapping[str, Trip], laps: Iterable[int], seconds: float = 0.02
     return {name: sum(times) / steps for name, times in best.items()}
 
 
-def _table(title: str, times: dict[str, float]) -> Any:
-    made = table(title, "", ">µs a step", ">added", "")
+def _rows(times: Mapping[str, float]) -> Iterator[tuple[str, ...]]:
     for name, time in times.items():
         bar = "█" * max(1, round(_BAR * time / max(times.values())))
         added = "" if name == BARE else f"{max(0.0, time - times[BARE]):.1f}"
-        made.add_row(name, f"{time:.1f}", added, f"[cyan]{bar}[/]")
-    return made
+        yield name, f"{time:.1f}", added, f"[cyan]{bar}[/]"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
 
 import arrayferry
 from arrayferry.cli.environments import add_environment, add_target, count, default_target, make, title_of
-from arrayferry.cli.screen import Outcome, Screen, escaped, table
+from arrayferry.cli.screen import Outcome, Screen, table
 
 if TYPE_CHECKING:
     from arrayferry.sanitizer import Finding, Report
@@ -21,6 +23,7 @@ arrayferry check MountainCarContinuous-v0 --to torch --steps 200
 arrayferry check my_package:MyEnv-v0 --vector 4 --json"""
 EXITS_WITH_1 = "not safe as wrapped, or the environment fails; copy=False does not count"
 
+_HEADS = ("", "kind", "where, what, and what to do")
 _COLOURS = {"error": "red", "warning": "yellow", "info": "dim"}
 
 
@@ -48,11 +51,12 @@ def run(arguments: Namespace, screen: Screen) -> Outcome:
         env.close()
     as_wrapped, shared = verdict(report)
     colour = "green" if report.ok else "red"
-    shown = [f"[{colour}]{as_wrapped}[/]; {escaped(shared)}", escaped(f"{title}, {report.steps:,} steps")]
+    shown: list[Any] = [f"[{colour}]{as_wrapped}[/]; {escape(shared)}"]
+    shown += [escape(f"{title}, {report.steps:,} steps")]
     if report.findings:
-        shown += ["", _findings("As wrapped", report.findings, _COLOURS)]
+        shown += ["", table("As wrapped", _HEADS, _rows(report.findings, _COLOURS))]
     if report.sharing:  # what another option would do is no alarm: without colours
-        shown += ["", _findings("Only with copy=False", report.sharing, {})]
+        shown += ["", table("Only with copy=False", _HEADS, _rows(report.sharing, {}))]
     data = {"verdict": f"{as_wrapped}; {shared}", **report.as_dict()}
     return Outcome(shown, data, report.ok)
 
@@ -69,13 +73,9 @@ def verdict(report: Report) -> tuple[str, str]:
     return as_wrapped, "safe with copy=False too" if report.ok else "copy=False adds nothing to that"
 
 
-def _findings(title: str, findings: Iterable[Finding], colours: dict[str, str]) -> Any:
-    made = table(title, "", "kind", "where, what, and what to do")
+def _rows(findings: Iterable[Finding], colours: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
     for one in findings:
         times = f" ({one.times} times)" if one.times > 1 else ""
         hint = f"; {one.hint}" if one.hint else ""
-        colour = colours.get(one.severity, "none")
-        made.add_row(
-            f"[{colour}]{one.severity}[/]", one.kind, escaped(f"{one.where}: {one.message}{times}{hint}")
-        )
-    return made
+        text = escape(f"{one.where}: {one.message}{times}{hint}")
+        yield f"[{colours.get(one.severity, 'none')}]{one.severity}[/]", one.kind, text

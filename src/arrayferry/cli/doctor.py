@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import platform
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
+
+from rich.markup import escape
 
 import arrayferry
 from arrayferry.cli.exits import one_line
 from arrayferry.cli.internals import HAS_SPEEDUPS, TAKES_OVER, find_framework, registered
 from arrayferry.cli.pairs import Pair, examine
-from arrayferry.cli.screen import Outcome, Screen, escaped, table
+from arrayferry.cli.screen import Outcome, Screen, table
 from arrayferry.errors import NotInstalledError
 
 SUMMARY = "say which frameworks work here, and what to do about the others"
@@ -22,11 +24,12 @@ EXAMPLES = """\
 arrayferry doctor
 arrayferry doctor numpy torch --pairs
 arrayferry doctor --json"""
-EXITS_WITH_1 = "a framework is installed but does not work"
+EXITS_WITH_1 = "something that is installed does not work"
 
 _NO_SPEEDUPS = "The C extension is missing, so a step takes about twice as long: install a C compiler, then \
 arrayferry from source."
 _NO_PROOF = "In this Python nothing proves that nobody else holds an array, so every leaf is copied."
+_HEADS = ("from", "to", ">16 B µs", ">1 MB µs", "temporary", "share")
 _LEGEND = (
     "Times: one thread copies an array that somebody else holds. temporary: what happens to an array that "
     "nobody else holds. share: whether copy=False works."
@@ -65,9 +68,11 @@ def run(arguments: Namespace, screen: Screen) -> Outcome:
     verdict = f"does not work: {', '.join(broken)}" if broken else f"fine: {', '.join(working)}"
     notes = [text for here, text in ((HAS_SPEEDUPS, _NO_SPEEDUPS), (TAKES_OVER, _NO_PROOF)) if not here]
     where = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    shown = [f"[{'red' if broken else 'green'}]{verdict}[/]", f"arrayferry {arrayferry.__version__}, {where}"]
-    shown += [f"[yellow]{text}[/]" for text in notes] + ["", _status_table(statuses)]
-    shown += ["", _pair_table(pairs), _LEGEND] if pairs else []
+    shown: list[Any] = [f"[{'red' if broken else 'green'}]{verdict}[/]"]
+    shown += [f"arrayferry {arrayferry.__version__}, {where}", *(f"[yellow]{text}[/]" for text in notes)]
+    shown += ["", table("", ("framework", "version", ""), _status_rows(statuses))]
+    if pairs:
+        shown += ["", table("", _HEADS, _pair_rows(pairs)), _LEGEND]
     data = {
         "verdict": verdict,
         "python": platform.python_version(),
@@ -108,19 +113,17 @@ def status_of(name: str) -> Status:
     return Status(name, version, True, f"fine, on {', '.join(devices)}{without}{hint}")
 
 
-def _status_table(statuses: Iterable[Status]) -> Any:
-    made = table("", "framework", "version", "")
+def _status_rows(statuses: Iterable[Status]) -> Iterator[tuple[str, ...]]:
     for one in statuses:
         colour = "none" if one.works else "red" if one.version else "dim"
-        made.add_row(one.name, one.version, f"[{colour}]{escaped(one.text)}[/]")
-    return made
+        yield one.name, one.version, f"[{colour}]{escape(one.text)}[/]"
 
 
-def _pair_table(pairs: Iterable[Pair]) -> Any:
-    made = table("", "from", "to", ">16 B µs", ">1 MB µs", "temporary", "share")
+def _pair_rows(pairs: Iterable[Pair]) -> Iterator[tuple[str, ...]]:
     for pair in pairs:
-        times = (f"{seconds * 1e6:.1f}" for seconds in (pair.small, pair.large))
-        found = ("", "", "[red]fails[/]", f"[red]{escaped(pair.problem)}[/]")
+        if pair.problem:
+            yield pair.source, pair.target, "", "", "[red]fails[/]", f"[red]{escape(pair.problem)}[/]"
+            continue
         target = " via ".join([pair.target, *pair.route[1:-1]])
-        made.add_row(pair.source, target, *(found if pair.problem else (*times, pair.temporary, pair.shares)))
-    return made
+        times = (f"{seconds * 1e6:.1f}" for seconds in (pair.small, pair.large))
+        yield pair.source, target, *times, pair.temporary, pair.shares

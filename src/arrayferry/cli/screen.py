@@ -6,19 +6,17 @@ import ctypes
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from arrayferry.cli.exits import UsageError
+from rich.console import Console, RenderableType
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.progress import Progress
-    from rich.table import Table
-
-__all__ = ["Outcome", "Screen", "escaped", "stdout_to_stderr", "table"]
+__all__ = ["Outcome", "Screen", "stdout_to_stderr", "table"]
 
 
 @dataclass(frozen=True)
@@ -34,10 +32,6 @@ class Screen:
     """Where outcomes and progress go; colours and progress appear only in a terminal."""
 
     def __init__(self, *, as_json: bool = False) -> None:
-        try:
-            from rich.console import Console
-        except ImportError as error:
-            raise UsageError('the command needs rich: pip install "arrayferry[cli]"') from error
         self._as_json = as_json
         self._out = Console(highlight=False)
         self._err = Console(highlight=False, stderr=True)
@@ -53,8 +47,6 @@ class Screen:
 
     def progress(self) -> Progress:
         """Return progress bars, to be shown while a `with` statement works; see `rich.progress`."""
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
         columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
         return Progress(*columns, console=self._err, transient=True, disable=not self._err.is_terminal)
 
@@ -76,24 +68,17 @@ def stdout_to_stderr() -> Iterator[None]:
         os.close(stdout)
 
 
-def table(title: str, *heads: str) -> Table:
-    """Return an empty table. A head that starts with `>` aligns right. Only the last column wraps.
+def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """Return a table of rich's markup. A head that starts with `>` aligns right. Only the last column wraps.
 
     rich shrinks every column that wraps, and breaks words to do so.
     """
-    from rich.table import Table
-
-    title = escaped(title)
+    title = escape(title)
     made = Table(title=title or None, title_justify="left", title_style="bold", box=None, padding=(0, 1))
     for head in heads:
         right = head.startswith(">")
         made.add_column(head.removeprefix(">"), justify="right" if right else "left", no_wrap=True)
     made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"
+    for row in rows:
+        made.add_row(*row)
     return made
-
-
-def escaped(text: str) -> str:
-    """Return text in which brackets are not markup."""
-    from rich.markup import escape
-
-    return escape(text)
