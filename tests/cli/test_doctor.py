@@ -21,7 +21,7 @@ def test_screen(ferry, monkeypatch, snapshot):
     pairs = [
         Pair("numpy", "numpy", ("numpy", "numpy"), "taken over", "yes", 1.5e-6, 4e-5),
         Pair("numpy", "jax", ("numpy", "jax"), "copied", "if aligned", 5e-5, 1.2e-4),
-        Pair("jax", "numpy", ("jax", "other", "numpy"), "copied", "yes", 8e-6, 5e-5),
+        Pair("array_api_strict", "array_api_strict", (), "taken over", "if aligned", 1e-3, 1e-2),
         Pair("jax", "jax", problem="it says [no]"),
     ]
     monkeypatch.setattr(doctor, "_chosen", lambda names: list(statuses))

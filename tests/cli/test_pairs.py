@@ -7,7 +7,7 @@ from arrayferry.cli.pairs import examine
 
 
 def test_every_pair(pair, monkeypatch):
-    monkeypatch.setattr(pairs, "repeat", lambda call, number, repeat: [0.75 * number, 0.5 * number, number])
+    monkeypatch.setattr(pairs.Timer, "repeat", lambda timer, laps, calls: [0.75 * calls, 0.5 * calls, calls])
     source, target = pair
     found = examine(source, target)
     assert (found.source, found.target, found.problem) == (source, target, "")

@@ -124,6 +124,5 @@ def _pair_rows(pairs: Iterable[Pair]) -> Iterator[tuple[str, ...]]:
         if pair.problem:
             yield pair.source, pair.target, "", "", "[red]fails[/]", f"[red]{escape(pair.problem)}[/]"
             continue
-        target = " via ".join([pair.target, *pair.route[1:-1]])
         times = (f"{seconds * 1e6:.1f}" for seconds in (pair.small, pair.large))
-        yield pair.source, target, *times, pair.temporary, pair.shares
+        yield pair.source, pair.target, *times, pair.temporary, pair.shares

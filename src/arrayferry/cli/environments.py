@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
 
+import gymnasium as gym
+
 import arrayferry
 from arrayferry.cli.exits import UsageError
 
@@ -59,8 +61,6 @@ def title_of(env: str, vector: int | None, to: str) -> str:
 
 def make(env: str, vector: int | None = None) -> Any:
     """Make the environment that an argument names; a vector environment if `vector` is given."""
-    import gymnasium as gym
-
     if "" not in sys.path:  # find modules in the current folder, as `python -m` does
         sys.path.insert(0, "")
     module, _, name = env.rpartition(":")
@@ -87,8 +87,6 @@ def _load(module: str) -> ModuleType:
 
 
 def _suggestion(name: str) -> str:
-    import gymnasium as gym
-
     what = f"there is no environment {name!r}"
     package = _PACKAGES.get(name.partition("/")[0])
     if package and package not in sys.modules:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
-from timeit import repeat
+from timeit import Timer
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,8 @@ def examine(source: str, target: str) -> Pair:
         if leaf.memory == "refused":
             return Pair(source, target, problem=leaf.why)
         small, large = _array(source, 16), _array(source, 1 << 20)
-        times = _seconds(small, target, calls=50), _seconds(large, target, calls=1)
-        return Pair(source, target, leaf.route, leaf.memory, _shares(large, target), *times)
+        times = _seconds(small, target), _seconds(large, target)
+        return Pair(source, target, leaf.route, leaf.memory, _shares(source, target), *times)
     except FerryError as error:
         return Pair(source, target, problem=error.what)
 
@@ -47,16 +48,21 @@ def _array(framework: str, nbytes: int) -> Any:
     return array if framework == "numpy" else Converter(framework)(array)
 
 
-def _seconds(array: Any, target: str, calls: int) -> float:
+def _seconds(array: Any, target: str) -> float:
     """Return the seconds of a conversion, the best of many laps that are too short to be interrupted."""
     convert = Converter(target)
-    return min(repeat(lambda: convert(array), number=calls, repeat=200)) / calls
+    timer = Timer(lambda: convert(array))
+    calls = max(1, round(1e-4 / min(timer.repeat(3, 1))))
+    return min(timer.repeat(100, calls)) / calls
 
 
-def _shares(array: Any, target: str) -> str:
-    is_numpy = isinstance(array, np.ndarray)
-    arrays = [at_offset(array, 16), at_offset(array, 0)] if is_numpy else [array]
-    works = [_works(Converter(target, copy=False), one) for one in arrays]
+def _shares(source: str, target: str) -> str:
+    """Return whether `copy=False` works: for aligned memory, and for memory that is not."""
+    arrays = []
+    for offset in (0, 16):
+        with suppress(FerryError):  # not every framework can hold either
+            arrays.append(Converter(source, copy=False)(at_offset(np.zeros(64, np.float32), offset)))
+    works = [_works(Converter(target, copy=False), array) for array in arrays or [_array(source, 256)]]
     return "yes" if all(works) else "if aligned" if any(works) else "no"
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import cycle, islice
 from time import perf_counter
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from array_api_compat import array_namespace
 
@@ -24,23 +25,23 @@ __all__ = ["BARE", "BY_HAND", "GYMNASIUM", "OURS", "Trip", "problem_with", "riva
 BARE, BY_HAND, GYMNASIUM, OURS = "bare", "by hand", "Gymnasium's wrapper", "arrayferry"
 _ACTIONS, _SEED = 64, 0
 
+Call = Callable[[Any], Any]
 Trip = Callable[[int], "list[float]"]  # take that many steps from the start, return the seconds of each
 
 
 def rival(name: str, env_name: str, vector: int | None, to: str) -> Trip:
     """Return trips through an environment that is wrapped in the way of this name."""
-    import gymnasium as gym
-
     env = make(env_name, vector)
     env.action_space.seed(_SEED)
     actions: Any = [env.action_space.sample() for _ in range(_ACTIONS)]
-    env_xp = _namespace_of(env.reset(seed=_SEED)[0])
+    obs, _ = env.reset(seed=_SEED)
+    env_xp = _namespace_of(obs)
     if name != BARE:
         actions = arrayferry.convert(actions, to)
     elif env_xp is not np:
         actions = arrayferry.convert(actions, env_xp)
     if name == BY_HAND:
-        env = _ByHand(env, to, vector)
+        env = _ByHand(env, obs, to, vector)
     elif name == GYMNASIUM:
         wrapper: Any = (gym.wrappers.vector if vector else gym.wrappers).ArrayConversion
         env = wrapper(env, env_xp=env_xp, target_xp=find_framework(to).load())
@@ -87,29 +88,42 @@ def _namespace_of(obs: Any) -> Any:
 class _ByHand:
     """What an expert writes: one call a leaf, no checks, memory shared if possible, infos left alone."""
 
-    def __init__(self, env: Any, to: str, vector: int | None) -> None:
-        self._env, self._vector, xp = env, vector, find_framework(to).load()
-        self._convert = getattr(xp, "asarray", None) or arrayferry.Converter(to)
-        if to == "torch":  # from_numpy is faster than asarray, but takes only NumPy arrays
-            self._convert = lambda leaf: xp.from_numpy(leaf if type(leaf) is np.ndarray else np.array(leaf))
+    def __init__(self, env: Any, obs: Any, to: str, vector: int | None) -> None:
+        rest = np.zeros(1) if _namespace_of(obs) is np else None
+        self._env, self._action = env, _each_leaf(env.action_space, _action_call)
+        self._obs = _each_leaf(obs, lambda leaf: _array_call(leaf, to))
+        self._rest = _array_call(rest, to) if vector else lambda number: number
 
     def reset(self, **options: Any) -> Any:
         """Start an episode."""
-        return _map(self._convert, self._env.reset(**options)[0])
+        return self._obs(self._env.reset(**options)[0])
 
     def step(self, action: Any) -> Any:
         """Take a step."""
-        obs, *rest, info = self._env.step(_map(_member, action))
-        return _map(self._convert, obs), *(map(self._convert, rest) if self._vector else rest), info
+        obs, reward, terminated, truncated, info = self._env.step(self._action(action))
+        rest = self._rest
+        return self._obs(obs), rest(reward), rest(terminated), rest(truncated), info
 
 
-def _map(function: Callable[[Any], Any], value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _map(function, child) for key, child in value.items()}
-    if isinstance(value, tuple):
-        return tuple(_map(function, child) for child in value)
-    return function(value)
+def _each_leaf(structure: Any, call_for: Callable[[Any], Call]) -> Call:
+    """Return a function that converts values built like `structure`, an observation or a space."""
+    if isinstance(structure, Mapping):
+        calls = {key: _each_leaf(child, call_for) for key, child in structure.items()}
+        return lambda value: {key: call(value[key]) for key, call in calls.items()}
+    if isinstance(structure, (tuple, gym.spaces.Tuple)):
+        each = [_each_leaf(child, call_for) for child in structure]
+        return lambda value: tuple(call(child) for call, child in zip(each, value))
+    return call_for(structure)
 
 
-def _member(action: Any) -> Any:
-    return np.asarray(action) if action.ndim else action.item()
+def _action_call(space: Any) -> Call:
+    return (lambda action: action.item()) if isinstance(space, gym.spaces.Discrete) else np.asarray
+
+
+def _array_call(leaf: Any, to: str) -> Call:
+    xp: Any = find_framework(to).load()
+    call: Call = getattr(xp, "asarray", None) or arrayferry.Converter(to)
+    if to == "torch":  # from_numpy is faster, but takes only writable NumPy arrays
+        is_ready = isinstance(leaf, np.ndarray) and leaf.flags.writeable
+        call = xp.from_numpy if is_ready else lambda value: xp.from_numpy(np.array(value))
+    return call
