@@ -13,7 +13,7 @@ from arrayferry.cli.pairs import Pair
 
 def test_screen(ferry, monkeypatch, snapshot):
     statuses = {
-        "torch": Status("torch", "", False, 'not installed: pip install "arrayferry[torch]"'),
+        "torch": Status("torch", "", False, 'pip install "arrayferry[torch]"'),
         "numpy": Status("numpy", "2.4.6", True, "fine, on cpu"),
         "jax": Status("jax", "0.10.2", True, "fine, on cpu:0; no int64 or float64: enable 64-bit types"),
         "cupy": Status("cupy", "13.3.0", False, "cupy finds no device [none]"),
@@ -42,7 +42,7 @@ def test_everything_installed_is_fine(ferry):
     done = ferry("doctor")
     assert done.code == 0
     assert done.out.startswith("fine: numpy")
-    assert "not installed: pip install" in done.out
+    assert "not installed  pip install" in done.out
     assert "µs" not in done.out
 
 

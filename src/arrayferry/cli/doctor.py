@@ -102,8 +102,7 @@ def status_of(name: str) -> Status:
         devices = framework.devices.available()
         lacking = sorted({"int64", "float64"} - framework.dtypes(None), reverse=True)
     except NotInstalledError as error:
-        text = one_line(error) if version else f"not installed: {error.hint}"
-        return Status(name, version, False, text)
+        return Status(name, version, False, one_line(error) if version else error.hint)
     except Exception as error:  # whatever a broken installation raises
         return Status(name, version, False, one_line(error))
     if not devices:
@@ -116,7 +115,7 @@ def status_of(name: str) -> Status:
 def _status_rows(statuses: Iterable[Status]) -> Iterator[tuple[str, ...]]:
     for one in statuses:
         colour = "none" if one.works else "red" if one.version else "dim"
-        yield one.name, one.version, f"[{colour}]{escape(one.text)}[/]"
+        yield one.name, one.version or "not installed", f"[{colour}]{escape(one.text)}[/]"
 
 
 def _pair_rows(pairs: Iterable[Pair]) -> Iterator[tuple[str, ...]]:
