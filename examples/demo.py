@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -75,24 +76,27 @@ def learn(folder: Path, quick: bool, console: Console) -> None:
     import ppo_torch
 
     console.print("[bold]An agent in torch learns CartPole, an environment in NumPy[/]")
-    steps, returns = [], []
+    history = []
     with console.status("training") as status:
         for progress in ppo_torch.train(max_steps=4096 if quick else ppo_torch.MAX_STEPS):
-            steps.append(progress.steps)
-            returns.append(progress.mean_return)
+            history.append(progress)
             status.update(f"training: mean return {progress.mean_return:.0f} of {ppo_torch.GOAL:.0f}")
-    console.print(f"mean return {returns[-1]:.0f} after {steps[-1]:,} steps (goal: {ppo_torch.GOAL:.0f})")
+    last = history[-1]
+    console.print(
+        f"mean return {last.mean_return:.0f} after {last.steps:,} steps (goal: {ppo_torch.GOAL:.0f})"
+    )
     folder.mkdir(parents=True, exist_ok=True)
+    steps, returns = zip(*((one.steps, one.mean_return) for one in history))
     plot_returns(folder / "learning_curve.png", steps, returns, ppo_torch.GOAL)
     if install := missing("pygame"):
         console.print(f"[yellow]not shown:[/] frames of an episode: {install}")
     else:
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame needs no screen to render
-        plot_frames(folder / "episode.png", ppo_torch.play(progress.policy))
+        plot_frames(folder / "episode.png", ppo_torch.play(last.policy))
     console.print(f"pictures are in {folder}/\n")
 
 
-def plot_returns(file: Path, steps: list[int], returns: list[float], goal: float) -> None:
+def plot_returns(file: Path, steps: Sequence[int], returns: Sequence[float], goal: float) -> None:
     """Plot the mean return over the steps."""
     from matplotlib.figure import Figure
 
