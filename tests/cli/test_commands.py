@@ -42,7 +42,7 @@ def test_framework_that_is_not_installed(ferry):
     for words in (["explain", "CartPole-v1", "--to", absent], ["doctor", absent]):
         done = ferry(*words)
         assert done.code == 2
-        assert f'pip install "arrayferry[{absent}]"' in done.err
+        assert "pip install " in done.err
         assert done.err.count("\n") == 1
 
 
