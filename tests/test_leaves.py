@@ -233,12 +233,33 @@ def walker(name, on_keep):
     return Converter(name)._walker([Slot("obs", on_keep=on_keep)])
 
 
+def assert_own_array(found, leaf):
+    """NumPy holds all of its own dtypes: what it receives is an array of its own."""
+    assert type(found) is type(leaf)
+    assert found.dtype == leaf.dtype
+    assert repr(found) == repr(leaf)
+    if isinstance(leaf, np.ndarray):
+        assert not np.shares_memory(found, leaf)
+
+
+@pytest.mark.parametrize("copy", [None, True])
+@pytest.mark.parametrize("kind", WITHOUT_COUNTERPART)
+def test_numpy_receives_arrays_of_all_its_dtypes_as_its_own(kind, copy):
+    leaf = WITHOUT_COUNTERPART[kind]
+    assert_own_array(convert({"x": leaf}, "numpy", copy=copy)["x"], leaf)
+    assert convert({"x": leaf}, "numpy", copy=False)["x"] is leaf or isinstance(leaf, np.void)
+
+
 @pytest.mark.parametrize("kind", WITHOUT_COUNTERPART)
 def test_array_without_counterpart_stays_the_same_object(name, kind):
     leaf = WITHOUT_COUNTERPART[kind]
     kept = []
     box = [{"info": [1.0, leaf]}]
     result = walker(name, lambda name, path, leaf: kept.append((path(), leaf))).convert(box)
+    if name == "numpy":
+        assert_own_array(result["info"][1], leaf)
+        assert kept == []
+        return
     assert result["info"][1] is leaf
     assert [path for path, _ in kept] == ['obs["info"][1]']
     assert kept[0][1] is leaf

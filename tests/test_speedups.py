@@ -135,7 +135,7 @@ def test_both_walks_do_the_same(name, copy):
         taken += not isinstance(expected[0], type) and sum(expected[1])
         told += len(expected[2])
     assert taken > 50 or copy is True or name == "jax"
-    assert told > 20 or copy is False
+    assert told > 20 or copy is False or name == "numpy"  # which holds all of its own dtypes
 
 
 @needs_c

@@ -158,7 +158,7 @@ class Converter:
         if issubclass(cls, np.generic):
             return leaf.numpy_scalar
         if issubclass(cls, np.ma.MaskedArray):
-            return _keep  # a mask has no counterpart
+            return leaf.array_without_counterpart  # a mask has none
         if framework := framework_of(cls):
             is_numpy = issubclass(cls, np.ndarray)
             return self._shown(
@@ -190,10 +190,6 @@ class Converter:
         return containers.told_with_its_cause(
             action, lambda value, mine: what, "repair the registered function"
         )
-
-
-def _keep(value: Any, mine: bool) -> Any:
-    return KEEP
 
 
 # What the walk in C has in common with the one in Python.

@@ -22,6 +22,7 @@ __all__ = [
     "Cast",
     "Casts",
     "canonical_bools",
+    "cast_exactly",
     "cast_for",
     "dtype_name",
     "dtype_names",
@@ -213,24 +214,36 @@ def canonical_bools(bools: Array) -> Array:
     return bools
 
 
+def cast_exactly(array: Array, dtype: np.dtype[Any]) -> tuple[Array, str]:
+    """Return an array cast to a dtype, and the first value that was lost; floats may round to floats.
+
+    >>> cast_exactly(np.array([1.0, 2.5]), np.dtype("int8"))
+    (array([1, 2], dtype=int8), '2.5 at [1]')
+    """
+    with np.errstate(all="ignore"):
+        new = array.astype(dtype)
+        return new, first_lost(array, new)
+
+
 def first_lost(old: Array, new: Array) -> str:
     """Return the first value that the cast from `old` to `new` lost, with its place; empty if none was.
 
-    A float may round, but a finite one may not become infinite; integers must be equal.
+    A float may round, but a finite one may not become infinite; everything else must be equal.
 
     >>> first_lost(np.array([1, 2**40]), np.array([1, 0], np.int32))
     '1099511627776 at [1]'
     """
     # Counted, because the methods `any` and `all` are written in Python.
-    if new.dtype.kind in "fc" and np.count_nonzero(np.isfinite(new)) == new.size:
+    rounds = old.dtype.kind not in "biu" and new.dtype.kind in "fc"
+    if rounds and np.count_nonzero(np.isfinite(new)) == new.size:
         return ""
-    if new.dtype.kind == "f":
+    if not rounds:
+        lost = (new != old) | (new.astype(old.dtype) != old)
+    elif new.dtype.kind == "f":
         lost = np.isinf(new) & np.isfinite(old)
-    elif new.dtype.kind == "c":
+    else:
         parts = [(np.real(old), np.real(new)), (np.imag(old), np.imag(new))]
         lost = np.logical_or(*(np.isinf(after) & np.isfinite(before) for before, after in parts))
-    else:
-        lost = new != old
     if not np.count_nonzero(lost):
         return ""
     index = tuple(int(axis[0]) for axis in np.nonzero(lost)) if old.ndim else ()

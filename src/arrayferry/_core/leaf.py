@@ -74,6 +74,7 @@ class LeafConverter:
         self.has_bools = fast is not None and "bool" in target.dtypes(device) and "bool" not in wanted
         self.shares = copy is False
         self.from_private = fast
+        self._is_numpy = target.name == "numpy"
         self._alignment = target._fast.alignment
         self._fast_dtypes = self.plain | {np.dtype(bool)} if self.has_bools else self.plain
         # By number, of which equal dtypes may have two: int64 and longlong.
@@ -90,14 +91,24 @@ class LeafConverter:
         dtype = array.dtype
         if dtype.hasobject:
             # An object array is a container; a record with objects in it has no counterpart.
-            return OBJECT_ARRAY if dtype.kind == "O" else KEEP
+            return OBJECT_ARRAY if dtype.kind == "O" else self.array_without_counterpart(array, mine)
         mine = mine and self.copy is None and ownership.can_be_taken(array)
         return self._deliver(array, mine)
 
     def numpy_scalar(self, scalar: Any, mine: bool) -> Any:
         """Convert an `np.generic` to a 0-d array of the same dtype."""
         array = np.asarray(scalar)
-        return KEEP if array.dtype.hasobject else self._deliver(array, mine=True)
+        if array.dtype.hasobject or self._cast_for(array.dtype) is None:
+            # NumPy holds all of its own dtypes, and of its scalars only records can change.
+            return KEEP if not self._is_numpy else scalar.copy() if isinstance(scalar, np.void) else scalar
+        return self._deliver(array, mine=True)
+
+    def array_without_counterpart(self, array: Array, mine: bool) -> Any:
+        """Keep an array whose dtype or mask only NumPy has; to NumPy it is an array like any other."""
+        if not self._is_numpy:
+            return KEEP
+        mine = mine and self.copy is None and ownership.can_be_taken(array)
+        return array if mine or self.shares else np.array(array, copy=True, subok=True)
 
     def python_scalar(self, scalar: Any, mine: bool) -> Any:
         """Convert an int, float or complex to a 0-d array of the target's default dtype."""
@@ -196,11 +207,9 @@ class LeafConverter:
             if not mine:
                 array = ownership.private_copy(array, dtype, self._alignment)
             return self._hand_over(array, source)
+        cast = cast or self._cast_for(dtype, device)
         if cast is None:
-            available = self.target.dtypes(self.device if device is None else device)
-            cast = self._casts[dtype, dtype.num, available]
-            if cast is None:
-                return KEEP
+            return KEEP if source is not None else self.array_without_counterpart(array, mine)
         if self.shares and not mine:
             return self._share(array, cast, source)
         if not (mine and cast.same):
@@ -208,6 +217,9 @@ class LeafConverter:
         if cast.dtype.kind == "b":
             canonical_bools(array)
         return self._hand_over(array, source, device)
+
+    def _cast_for(self, dtype: np.dtype[Any], device: Any = None) -> Cast | None:
+        return self._casts[dtype, dtype.num, self.target.dtypes(self.device if device is None else device)]
 
     def _hand_over(self, array: Array, source: Framework | None = None, device: Any = None) -> Any:
         try:

@@ -3,12 +3,14 @@
 | file | the one idea |
 |---|---|
 | `members.py` | from an action to what `space.sample()` would have returned in its place |
+| `casting.py` | observations cast to the dtypes that their space declares, checked |
 | `target.py` | a space whose `sample` returns and whose `contains` accepts another framework's arrays |
 """
 
 from __future__ import annotations
 
+from arrayferry.spaces.casting import cast_to_space
 from arrayferry.spaces.members import member_caster
 from arrayferry.spaces.target import convert_space
 
-__all__ = ["convert_space", "member_caster"]
+__all__ = ["cast_to_space", "convert_space", "member_caster"]

@@ -11,8 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from arrayferry._core.convert import Converter, is_registered, keeping_numbers
-from arrayferry._core.dtypes import cast_for, dtype_name, first_lost, promotes
-from arrayferry._core.framework import Array
+from arrayferry._core.dtypes import cast_exactly, cast_for, dtype_name, promotes
 from arrayferry._core.registry import framework_of
 from arrayferry._core.speedups import speedups
 from arrayferry._core.type_cache import TypeCache
@@ -181,7 +180,9 @@ def _dtype_caster(dtype: np.dtype[Any], to_env: Converter) -> Caster:
         right = cast_for(dtype, available)
         if right is None or dtype_name(old) == right.dtype.name:
             return _unchanged
-        if framework.name == "numpy" and np.can_cast(old, dtype, "safe"):
+        # NumPy takes a cast from 64-bit integers to float64 for safe, too.
+        is_safe = framework.name == "numpy" and np.can_cast(old, dtype, "safe")
+        if is_safe and not (dtype.kind == "f" and np.dtype(old).kind in "iu" and old.itemsize == 8):
             return lambda value: np.asarray(value).astype(dtype)
         return lambda value: _cast_or_leave(value, dtype, to_env)
 
@@ -198,10 +199,9 @@ def _cast_or_leave(value: Any, dtype: np.dtype[Any], to_env: Converter) -> Any:
     old = value if type(value) is np.ndarray else np.asarray(to_numpy(value))
     if not promotes(old.dtype, dtype):
         return value
-    with np.errstate(all="ignore"):
-        new: Array = old.astype(dtype)
-    # A number that is out of range is no member: the environment shall see it as it is.
-    if first_lost(old, new):
+    # A number that is out of range or would be rounded is no member: the environment shall see it as it is.
+    new, lost = cast_exactly(old, dtype)
+    if lost:
         return value
     return new if to_env.framework.name == "numpy" else to_env.take(new)
 

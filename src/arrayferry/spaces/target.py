@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeVar
 
@@ -10,7 +11,9 @@ import numpy as np
 from gymnasium import spaces
 
 from arrayferry._core.convert import Converter
+from arrayferry._core.dtypes import dtype_name, promotes
 from arrayferry.errors import FerryError
+from arrayferry.spaces.casting import cast_to_space
 from arrayferry.spaces.members import member_caster, shape_of, to_numpy
 
 __all__ = ["convert_space"]
@@ -59,15 +62,17 @@ class _ConvertedSpace:
     _original: spaces.Space[Any]
     _converter: Converter
 
-    def sample(self, mask: Any = None, probability: Any = None) -> Any:
-        """Return a member, converted; masks may be of any framework."""
-        given = {"mask": to_numpy(mask), "probability": _probabilities()(probability)}
+    def sample(self, mask: Any = None, probability: Any = None, **options: Any) -> Any:
+        """Return a member, converted; masks, probabilities and other options may be of any framework."""
+        given = {"mask": mask, "probability": _normalized(probability), **options}
         return self._converter.take(
-            self._original.sample(**{name: value for name, value in given.items() if value is not None})
+            self._original.sample(
+                **{name: to_numpy(value) for name, value in given.items() if value is not None}
+            )
         )
 
     def contains(self, x: Any) -> bool:
-        """Return whether the value is a member to NumPy; up to rounding, where the target rounds."""
+        """Return whether `sample` could have returned the value; up to rounding, where the target rounds."""
         space: Any = self._original
         if isinstance(space, (spaces.Dict, spaces.Tuple)):
             return bool(super().contains(x))  # type: ignore[misc]  # their parts are converted, too
@@ -76,7 +81,18 @@ class _ConvertedSpace:
         except FerryError:
             return False
         cast = member_caster(space, Converter("numpy"))
-        return bool(space.contains(value) or space.contains(cast(value)) or _is_in_rounded(space, value))
+        return bool(
+            space.contains(value)
+            or space.contains(cast(value))
+            or (self._has_sample_dtype(x) and space.contains(_cast_back(space, value)))
+            or _is_in_rounded(space, value)
+        )
+
+    def _has_sample_dtype(self, x: Any) -> bool:
+        """Return whether a value has the dtype that `dtypes=` gives to samples."""
+        old = None if self._original.dtype is None else dtype_name(self._original.dtype)
+        new = self._converter.dtypes.get(old or "")
+        return new is not None and dtype_name(getattr(x, "dtype", "")) == new
 
     def seed(self, seed: Any = None) -> Any:
         """Seed the original."""
@@ -94,9 +110,25 @@ class _ConvertedSpace:
         return convert_space(copy.deepcopy(self._original, memo), self._converter)
 
 
-@cache
-def _probabilities() -> Converter:
-    return Converter("numpy", dtypes={"float32": "float64"})
+def _cast_back(space: spaces.Space[Any], value: Any) -> Any:
+    try:
+        return cast_to_space(space, value)
+    except FerryError:
+        return value
+
+
+def _normalized(probability: Any) -> Any:
+    """Return probabilities in float64 that add up to 1 again, if they did so in a narrower dtype."""
+    if isinstance(probability, Mapping):
+        return {key: _normalized(one) for key, one in probability.items()}
+    if isinstance(probability, (tuple, list)):
+        return type(probability)(map(_normalized, probability))
+    array = to_numpy(probability)
+    if not isinstance(array, np.ndarray) or promotes(array.dtype, np.dtype("int64")) or array.dtype == float:
+        return array
+    wide = array.astype(np.float64)
+    rounding = 4 * array.size * 2.0 ** -{2: 7, 4: 23}.get(array.dtype.itemsize, 3)
+    return wide / wide.sum() if array.size and abs(wide.sum() - 1) <= rounding else wide
 
 
 def _is_in_rounded(space: Any, value: Any) -> bool:

@@ -9,6 +9,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 from arrayferry._core.convert import convert
+from arrayferry.errors import FerryError, UnsupportedError
+from arrayferry.spaces.casting import cast_to_space
 from arrayferry.wrappers._boundary import STEP, checked
 
 __all__ = ["reset_finished", "resets_itself", "with_dense_final"]
@@ -40,8 +42,18 @@ def with_dense_final(env: VectorEnv[Any, Any, Any], result: Any) -> tuple[Any, .
 
 def _batch(env: VectorEnv[Any, Any, Any], final: np.ndarray[Any, Any]) -> Any:
     """Return the final observations as one batch, with zeros for the environments that go on."""
+    path = 'info["final_obs"]'
     space, count = env.single_observation_space, env.num_envs
     batch: Any = create_empty_array(space, n=count, fn=np.zeros)
     zeros = iterate(batch_space(space, count), batch)
-    rows = [zero if row is None else row for row, zero in zip(convert(final, "numpy"), zeros)]
-    return concatenate(space, rows, batch)
+    try:
+        rows = [
+            zero if row is None else cast_to_space(space, row, f"{path}[{index}]")
+            for index, (row, zero) in enumerate(zip(convert(final, "numpy"), zeros))
+        ]
+        return concatenate(space, rows, batch)
+    except (ValueError, TypeError, KeyError) as error:
+        if isinstance(error, FerryError):
+            raise
+        what = f"a final observation has not the form of {space}: {error}"
+        raise UnsupportedError(what, "repair the observation, or leave dense_final out", path) from error

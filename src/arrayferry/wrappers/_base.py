@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar
 
 from gymnasium.utils import RecordConstructorArgs
 
+from arrayferry._core.dtypes import dtype_name
 from arrayferry.spaces.members import to_numpy
 from arrayferry.wrappers._boundary import Boundary
+from arrayferry.wrappers._prepare import Prepare
 
 __all__ = ["ArrayT", "ConversionWrapper", "Pair"]
 
@@ -21,11 +22,18 @@ class ConversionWrapper(Generic[ArrayT]):
     env: Any
     _boundary: Boundary
 
-    # Makes of what a step returned what is to be converted; None for just that.
-    _prepare: Callable[[Any], tuple[Any, ...]] | None = None
+    # What is done to the results of a step and of a reset before they are converted.
+    _prepare: Prepare | None = None
+    _prepare_reset: Prepare | None = None
 
     def _record(self, **arguments: Any) -> None:
         RecordConstructorArgs.__init__(self, **arguments)  # type: ignore[arg-type]
+
+    def _record_casts(self, dtypes: Any, reward_dtype: Any, **options: Any) -> None:
+        arguments = self._boundary.arguments()
+        arguments["dtypes"] = dtypes if isinstance(dtypes, str) else arguments["dtypes"]
+        reward = None if reward_dtype is None else dtype_name(reward_dtype)
+        self._record(**arguments, reward_dtype=reward, **options)
 
     def step(self, action: Any) -> Any:
         """Take a step, with an action (or one for each environment) of any framework."""
@@ -48,6 +56,8 @@ class ConversionWrapper(Generic[ArrayT]):
         boundary = self._boundary
         box = [self.env.reset(seed=seed, options=boundary.convert_options(options))]
         boundary.refresh_action_space()
+        if self._prepare_reset is not None:
+            box = [self._prepare_reset(box.pop())]
         return boundary.convert_reset(box)
 
     def render(self) -> Any:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
         env_xp: Namespace | None
         env_device: Any
         copy: bool | None
-        dtypes: Mapping[Any, Any] | None
+        dtypes: Mapping[Any, Any] | Literal["space"] | None
+        reward_dtype: Any
         spaces: Literal["env", "target"]
         sanitize: Mode | None
 
@@ -83,7 +84,8 @@ def wrap(
     env_xp: Namespace | None = None,
     env_device: Any = None,
     copy: bool | None = None,
-    dtypes: Mapping[Any, Any] | None = None,
+    dtypes: Mapping[Any, Any] | Literal["space"] | None = None,
+    reward_dtype: Any = None,
     spaces: Literal["env", "target"] = "env",
     scalars: Literal["python", "target"] | None = None,
     dense_final: bool | None = None,
@@ -99,7 +101,9 @@ def wrap(
         env_xp: the environment's framework; None to learn it from the first array that it returns.
         env_device: where actions go.
         copy: None for arrays that are yours, True for copies always, False for shared memory or an error.
-        dtypes: casts to make on the way out, such as `{"float64": "float32"}`.
+        dtypes: casts to make on the way out, such as `{"float64": "float32"}`; or `"space"` to cast
+            observations to the dtypes that their space declares, checked.
+        reward_dtype: the dtype to cast the reward to, and nothing else.
         spaces: `"env"` for the environment's own spaces; `"target"` for spaces of the agent's arrays.
         scalars: single environments only; `"target"` to get rewards and dones as arrays.
         dense_final: vector environments only; True to get `final_obs` as one batch.
@@ -119,7 +123,7 @@ def wrap(
     if not is_vector and not isinstance(env, gym.Env):
         raise UnsupportedError(f"{_described(env)} is not a Gymnasium environment", _how_to_make(env))
     options: dict[str, Any] = {"env_device": env_device, "copy": copy, "dtypes": dtypes, "spaces": spaces}
-    options |= {"sanitize": sanitize}
+    options |= {"reward_dtype": reward_dtype, "sanitize": sanitize}
     mine = "dense_final" if is_vector else "scalars"
     for name, value in {"scalars": scalars, "dense_final": dense_final}.items():
         if value is not None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
-import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
 from arrayferry._core.convert import Namespace, convert
@@ -14,7 +14,8 @@ from arrayferry._core.messages import refuse_choice
 from arrayferry.errors import UnsupportedError
 from arrayferry.sanitizer.switch import Mode, unwatched, watched
 from arrayferry.wrappers._base import ArrayT, ConversionWrapper
-from arrayferry.wrappers._boundary import STEP, Boundary, checked
+from arrayferry.wrappers._boundary import Boundary
+from arrayferry.wrappers._prepare import cast_reset, cast_step, chain, reward_caster, with_arrays
 
 __all__ = ["ArrayConversion", "Device", "array_conversion"]
 
@@ -24,6 +25,7 @@ Device = Any  # as Gymnasium has it
 def array_conversion(value: Any, xp: Namespace, device: Device | None = None) -> Any:
     """Convert a value to the framework `xp`: `convert`, by the name that Gymnasium gave it.
 
+    >>> import numpy as np
     >>> array_conversion({"reward": 1.5, "mission": "go left"}, np)
     {'reward': array(1.5), 'mission': 'go left'}
     """
@@ -44,7 +46,9 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
         env_device: where actions go.
         target_device: where observations and infos go.
         copy: None for arrays that are yours, True for copies always, False for shared memory or an error.
-        dtypes: casts to make on the way out, such as `{"float64": "float32"}`.
+        dtypes: casts to make on the way out, such as `{"float64": "float32"}`; or `"space"` to cast
+            observations to the dtypes that their space declares, checked.
+        reward_dtype: the dtype to cast the reward to, and nothing else.
         spaces: `"env"` for the environment's own spaces; `"target"` for spaces whose `sample` gives and
             whose `contains` takes the agent's arrays.
         scalars: `"python"` for `float` and `bool`; `"target"` to get rewards and dones as arrays too.
@@ -71,7 +75,8 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
         target_device: Any = None,
         *,
         copy: bool | None = None,
-        dtypes: Mapping[Any, Any] | None = None,
+        dtypes: Mapping[Any, Any] | Literal["space"] | None = None,
+        reward_dtype: Any = None,
         spaces: Literal["env", "target"] = "env",
         scalars: Literal["python", "target"] = "python",
         sanitize: Mode | None = None,
@@ -84,12 +89,19 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
         refuse_choice("spaces", spaces, "env", "target")
         refuse_choice("scalars", scalars, "python", "target")
         env = watched(env, sanitize, shared=copy is False)
-        arguments = env_xp, target_xp, env_device, target_device, copy, dtypes
+        by_space = isinstance(dtypes, str)
+        if isinstance(dtypes, str):
+            refuse_choice("dtypes", dtypes, "space")
+        casts = None if isinstance(dtypes, str) else dtypes
+        arguments = env_xp, target_xp, env_device, target_device, copy, casts
         self._boundary = Boundary(env, *arguments, scalars=scalars)
         options = {"spaces": spaces, "scalars": scalars, "sanitize": unwatched(sanitize)}
-        self._record(**self._boundary.arguments(), **options)
+        self._record_casts(dtypes, reward_dtype, **options)
         gym.Wrapper.__init__(self, env)
-        self._prepare = _with_arrays if scalars == "target" else None
+        to_space = partial(cast_step, env) if by_space else None
+        flags = with_arrays if scalars == "target" else None
+        self._prepare = chain(to_space, reward_caster(reward_dtype), flags)
+        self._prepare_reset = partial(cast_reset, env) if by_space else None
         if spaces == "target":
             self.observation_space = self._boundary.convert_space(env.observation_space)
             self.action_space = self._boundary.convert_space(env.action_space, of_actions=True)
@@ -98,9 +110,3 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
 
         def step(self, action: Any) -> tuple[ArrayT, float, bool, bool, dict[str, Any]]:
             """Take a step with an action of any framework."""
-
-
-def _with_arrays(result: Any) -> Any:
-    """Return what a step returned, its Python bools as NumPy scalars, so that they become arrays."""
-    obs, reward, *flags, info = checked("step", STEP, result)
-    return obs, reward, *(np.bool_(flag) if type(flag) is bool else flag for flag in flags), info

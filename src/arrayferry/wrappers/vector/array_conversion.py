@@ -16,6 +16,7 @@ from arrayferry.sanitizer.switch import Mode, unwatched, watched
 from arrayferry.wrappers._autoreset import with_dense_final
 from arrayferry.wrappers._base import ArrayT, ConversionWrapper
 from arrayferry.wrappers._boundary import Boundary
+from arrayferry.wrappers._prepare import cast_reset, cast_step, chain, reward_caster
 
 __all__ = ["ArrayConversion"]
 
@@ -35,7 +36,9 @@ class ArrayConversion(
         env_device: where actions go.
         target_device: where all else goes.
         copy: None for arrays that are yours, True for copies always, False for shared memory or an error.
-        dtypes: casts to make on the way out, such as `{"float64": "float32"}`.
+        dtypes: casts to make on the way out, such as `{"float64": "float32"}`; or `"space"` to cast
+            observations to the dtypes that their space declares, checked.
+        reward_dtype: the dtype to cast the reward to, and nothing else.
         spaces: `"env"` for the environment's own spaces; `"target"` for spaces whose `sample` gives and
             whose `contains` takes the agent's arrays.
         dense_final: `final_obs` as one batch, zero where `_final_obs` is False, instead of an object array.
@@ -60,7 +63,8 @@ class ArrayConversion(
         target_device: Any = None,
         *,
         copy: bool | None = None,
-        dtypes: Mapping[Any, Any] | None = None,
+        dtypes: Mapping[Any, Any] | Literal["space"] | None = None,
+        reward_dtype: Any = None,
         spaces: Literal["env", "target"] = "env",
         dense_final: bool = False,
         sanitize: Mode | None = None,
@@ -72,12 +76,19 @@ class ArrayConversion(
             )
         refuse_choice("spaces", spaces, "env", "target")
         env = watched(env, sanitize, shared=copy is False)
-        arguments = env_xp, target_xp, env_device, target_device, copy, dtypes
+        by_space = isinstance(dtypes, str)
+        if isinstance(dtypes, str):
+            refuse_choice("dtypes", dtypes, "space")
+        casts = None if isinstance(dtypes, str) else dtypes
+        arguments = env_xp, target_xp, env_device, target_device, copy, casts
         self._boundary = boundary = Boundary(env, *arguments, scalars="target")
         options = {"spaces": spaces, "dense_final": dense_final, "sanitize": unwatched(sanitize)}
-        self._record(**boundary.arguments(), **options)
+        self._record_casts(dtypes, reward_dtype, **options)
         VectorWrapper.__init__(self, env)
-        self._prepare = partial(with_dense_final, env) if dense_final else None
+        to_space = partial(cast_step, env) if by_space else None
+        batches = partial(with_dense_final, env) if dense_final else None
+        self._prepare = chain(to_space, reward_caster(reward_dtype), batches)
+        self._prepare_reset = partial(cast_reset, env) if by_space else None
         if spaces == "target":
             self.observation_space = boundary.convert_space(env.observation_space)
             self.action_space = boundary.convert_space(env.action_space, of_actions=True)

@@ -1,0 +1,60 @@
+"""Observations cast to the dtypes that their space declares, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from arrayferry._core.dtypes import cast_exactly, dtype_name
+from arrayferry._core.registry import describe, framework_of
+from arrayferry.errors import NarrowingError
+from arrayferry.spaces.members import to_numpy
+
+__all__ = ["cast_to_space"]
+
+
+def cast_to_space(space: spaces.Space[Any], value: Any, path: str = "obs") -> Any:
+    """Cast the leaves of a value to the dtypes that a space declares.
+
+    A float becomes an integer only if it is whole and in range, an integer a float only if that holds it.
+    What has not the structure of the space stays as it is.
+
+    >>> space = spaces.Dict(pixels=spaces.Box(0, 255, (2,), np.uint8), lives=spaces.Discrete(4))
+    >>> cast_to_space(space, {"pixels": np.array([0.0, 255.0]), "lives": 3})
+    {'pixels': array([  0, 255], dtype=uint8), 'lives': np.int64(3)}
+
+    Raises:
+        NarrowingError: a value does not fit, with its path.
+    """
+    if isinstance(space, spaces.Dict):
+        if not isinstance(value, Mapping) or value.keys() - space.spaces.keys():
+            return value
+        return {key: cast_to_space(space[key], one, f'{path}["{key}"]') for key, one in value.items()}
+    if isinstance(space, spaces.Tuple):
+        if not isinstance(value, (tuple, list)) or len(value) != len(space.spaces):
+            return value
+        return tuple(_cast_each(space.spaces, value, path))
+    if isinstance(space, spaces.Sequence) and isinstance(value, tuple) and not space.stack:
+        return tuple(_cast_each([space.feature_space] * len(value), value, path))
+    return value if space.dtype is None else _cast_leaf(np.dtype(space.dtype), value, path)
+
+
+def _cast_each(inner: Any, values: Any, path: str) -> list[Any]:
+    return [cast_to_space(space, one, f"{path}[{i}]") for i, (space, one) in enumerate(zip(inner, values))]
+
+
+def _cast_leaf(dtype: np.dtype[Any], value: Any, path: str) -> Any:
+    is_array = framework_of(type(value)) is not None or isinstance(value, np.generic)
+    if not is_array and type(value) not in (int, float, bool):
+        return value
+    if is_array and dtype_name(value.dtype) == dtype.name:
+        return value
+    old = np.asarray(to_numpy(value))
+    new, lost = cast_exactly(old, dtype)
+    if lost:
+        what = f"{describe(value)} -> {dtype.name}, as its space declares: {lost} does not fit"
+        raise NarrowingError(what, "repair the observation or its space, or leave dtypes out", path)
+    return new if isinstance(value, np.ndarray) or old.ndim else new[()]

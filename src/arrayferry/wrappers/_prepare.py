@@ -1,0 +1,82 @@
+"""What is done to the results of an environment before they are converted, when an option asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from arrayferry._core.dtypes import cast_exactly, dtype_name, is_known
+from arrayferry._core.registry import describe
+from arrayferry.errors import NarrowingError, OptionError
+from arrayferry.spaces.casting import cast_to_space
+from arrayferry.spaces.members import to_numpy
+from arrayferry.wrappers._boundary import RESET, STEP, checked
+
+__all__ = ["Prepare", "cast_reset", "cast_reward", "cast_step", "chain", "reward_caster", "with_arrays"]
+
+# From what a step or a reset returned to what is to be converted.
+Prepare: TypeAlias = Callable[[Any], tuple[Any, ...]]
+
+
+def chain(*steps: Prepare | None) -> Prepare | None:
+    """Return all steps in one, which can be pickled; None if there are none."""
+    wanted = [step for step in steps if step is not None]
+    return partial(_prepare_by, wanted) if wanted else None
+
+
+def _prepare_by(steps: list[Prepare], result: Any) -> tuple[Any, ...]:
+    for step in steps:
+        result = step(result)
+    prepared: tuple[Any, ...] = result
+    return prepared
+
+
+def with_arrays(result: Any) -> tuple[Any, ...]:
+    """Return what a step returned, its Python bools as NumPy scalars, so that they become arrays."""
+    obs, reward, *flags, info = checked("step", STEP, result)
+    return obs, reward, *(np.bool_(flag) if type(flag) is bool else flag for flag in flags), info
+
+
+def cast_step(env: Any, result: Any) -> tuple[Any, ...]:
+    """Return what a step returned, its observations in the dtypes of their space, final ones too."""
+    obs, *rest, info = checked("step", STEP, result)
+    return (cast_to_space(env.observation_space, obs), *rest, _with_cast_final(env, info))
+
+
+def cast_reset(env: Any, result: Any) -> tuple[Any, ...]:
+    """Return what a reset returned, its observation in the dtypes of its space."""
+    obs, info = checked("reset", RESET, result)
+    return cast_to_space(env.observation_space, obs), info
+
+
+def _with_cast_final(env: Any, info: Any) -> Any:
+    final = info.get("final_obs") if isinstance(info, dict) else None
+    if not isinstance(final, np.ndarray) or final.dtype != object:
+        return info
+    cast = np.empty(final.shape, object)
+    for index, row in enumerate(final):
+        path = f'info["final_obs"][{index}]'
+        cast[index] = None if row is None else cast_to_space(env.single_observation_space, row, path)
+    return {**info, "final_obs": cast}
+
+
+def reward_caster(dtype: Any) -> Prepare | None:
+    """Return what casts the reward of a step, or None; raise if there is no such dtype."""
+    if dtype is None:
+        return None
+    if not is_known(dtype):
+        raise OptionError(f"reward_dtype={dtype!r}", 'it is the name of a dtype, such as "float32"')
+    return partial(cast_reward, np.dtype(dtype_name(dtype)))
+
+
+def cast_reward(dtype: np.dtype[Any], result: Any) -> tuple[Any, ...]:
+    """Return what a step returned, its reward cast; a finite reward that would become infinite is refused."""
+    obs, reward, *rest = checked("step", STEP, result)
+    new, lost = cast_exactly(np.asarray(to_numpy(reward)), dtype)
+    if lost:
+        what = f"{describe(reward)} -> {dtype.name}: {lost} does not fit"
+        raise NarrowingError(what, "another reward_dtype", "reward")
+    return obs, new if new.ndim else new[()], *rest
