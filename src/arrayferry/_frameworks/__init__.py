@@ -1,6 +1,6 @@
-"""Who can be converted: one file for each framework, all with the same parts in the same order.
+"""Which frameworks can be converted: one file for each, all with the same parts in the same order.
 
-The files name their framework but do not import it; that happens when it is used.
+A file names its framework but does not import it; the framework is imported when it is used.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from arrayferry._frameworks import (
     torch,
 )
 
-# The table: in this order they are asked whether an array is theirs.
+# The table. In this order they are asked whether an array is theirs.
 for _framework in (numpy, torch, jax, cupy, dask, sparse, array_api_strict, mlx, tensorflow, paddle):
     register_framework(_framework.FRAMEWORK)
 
-register_fallback(target=_generic.make, source=_generic.source)
+register_fallback(target=_generic.framework_of_module, source=_generic.framework_of_type)

@@ -1,9 +1,9 @@
-"""Into JAX at a tenth of the price of its public calls.
+"""Put NumPy arrays on a JAX device in a tenth of the time that JAX's public functions take.
 
-`jax.device_put` and `jnp.asarray` spend nearly all of their time in Python, on questions whose answers
-are the same in every step: which device, which sharding, which dtype. What they call in the end is one
-function of JAX's private part. It is called here with the answers that `device_put` gave the first time.
-Where JAX has it no more, and whenever it refuses, it is `device_put` that is asked.
+`jax.device_put` and `jnp.asarray` spend nearly all of their time in Python, working out what is the same
+in every step: the device, the sharding, the dtype. In the end they call one private function of JAX. We
+call it directly, with the device and sharding that `device_put` chose the first time. `device_put` does
+the work whenever that function fails, and in versions of JAX that do not have it.
 """
 
 from __future__ import annotations
@@ -21,59 +21,60 @@ if TYPE_CHECKING:
 
 __all__ = ["array_type", "forget", "put_on"]
 
-# JAX copies no more bytes than this while it is called, and more later, on another thread.
+# Up to this size JAX copies during the call; larger arrays it copies later, on another thread.
 _COPIED_AT_ONCE = 96 << 10
 
-# By the device that was asked for and the default of that moment: the sharding, and the device in a list.
-# Who calls jax.extend.backend.clear_backends(), as some tests do, goes on with the devices from before.
+# From the requested device and the default device of the moment to what `device_put` chose for them: the
+# sharding, and the device in a list. A program that calls jax.extend.backend.clear_backends(), as some
+# tests do, keeps the devices from before.
 _places: dict[Any, tuple[jax.sharding.Sharding, list[jax.Device]]] = {}
 
 
 def forget() -> None:
-    """Ask `device_put` again."""
+    """Forget what `device_put` chose, so that it is called again."""
     _places.clear()
 
 
 @cache
 def put_on(device: Any, check: Callable[[], None]) -> Callable[[Array], jax.Array]:
-    """From a private NumPy array to an array on the device, or on the default one, which is complete.
+    """Return a function that puts a private NumPy array on a device; its result is complete.
 
     Args:
-        device: the device or sharding, or None.
-        check: called before `device_put` is asked; all else asks it first, until `forget` is called.
+        device: the device or sharding; None for the default device.
+        check: called before each call of `device_put`, to raise where that would hang.
     """
     import jax
 
-    quick_put, shaped = _private_parts()
+    fast_put, shaped = _private_parts()
     committed, places = device is not None, _places
     config: Any = jax.config
 
     def put(array: Array) -> jax.Array:
-        made: jax.Array | None = None
+        result: jax.Array | None = None
         try:
-            where, devices = places[device, config.jax_default_device]
-            made = quick_put(shaped(array.shape, array.dtype), where, [array], devices, committed)
-        except Exception:  # a new place; or a transfer_guard, which lets pass what is asked for by name
-            pass  # and ask after this, so that it is not the context of an error that is no part of it
-        if made is None:
-            made = ask(array)
-        return made if array.nbytes <= _COPIED_AT_ONCE else made.block_until_ready()
+            sharding, devices = places[device, config.jax_default_device]
+            result = fast_put(shaped(array.shape, array.dtype), sharding, [array], devices, committed)
+        except Exception:  # a new device; or a transfer_guard, which allows only explicit transfers
+            pass  # call device_put below, so that an error of its own does not have this one as context
+        if result is None:
+            result = put_slowly(array)
+        return result if array.nbytes <= _COPIED_AT_ONCE else result.block_until_ready()
 
-    def ask(array: Array) -> jax.Array:
+    def put_slowly(array: Array) -> jax.Array:
         check()
-        with jax.ensure_compile_time_eval():  # for inside of a trace it would have no values
-            made: jax.Array = jax.device_put(array, device)
-        one_device = type(made.sharding) is jax.sharding.SingleDeviceSharding
-        if quick_put is not None and one_device and made.aval == shaped(array.shape, array.dtype):
-            places[device, config.jax_default_device] = made.sharding, [*made.devices()]
-        return made
+        with jax.ensure_compile_time_eval():  # inside a trace the result would be a tracer without values
+            result: jax.Array = jax.device_put(array, device)
+        is_on_one_device = type(result.sharding) is jax.sharding.SingleDeviceSharding
+        if fast_put is not None and is_on_one_device and result.aval == shaped(array.shape, array.dtype):
+            places[device, config.jax_default_device] = result.sharding, [*result.devices()]
+        return result
 
     return put
 
 
 @cache
 def _private_parts() -> tuple[Any, Any]:
-    """What puts an array where it is told to, and what describes one; None where JAX has them no more."""
+    """Return JAX's function that puts an array on a device, and its description of one; or None twice."""
     try:
         from jax._src.lib import xla_client  # type: ignore[attr-defined]
         from jax.core import ShapedArray
@@ -85,8 +86,8 @@ def _private_parts() -> tuple[Any, Any]:
 
 @cache
 def array_type() -> Any:
-    """What arrays are of that have values: not tracers, not typed keys. To ask starts JAX's threads."""
+    """Return the type of arrays that have values: not tracers, not typed keys. It starts JAX's threads."""
     import jax
 
-    with jax.ensure_compile_time_eval():  # else it would be a tracer that is remembered, inside of a trace
+    with jax.ensure_compile_time_eval():  # inside a trace the type of a tracer would be remembered
         return type(jax.device_put(np.zeros(())))

@@ -1,4 +1,4 @@
-"""What frameworks have in common whose arrays copy and cast as NumPy's do, and have its dtypes."""
+"""`copy_within` for the frameworks whose arrays copy and cast like NumPy's, and have its dtypes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD, cast_for
 from arrayferry.errors import SharingError
 
+__all__ = ["copy_within"]
+
 
 def copy_within(array: Any, device: Any, dtype: str | None, share: bool) -> Any:
-    """A copy of the same kind, lazy or sparse as it was; with `share`, the array itself."""
+    """Return a copy that is lazy or sparse as the original; with `share`, the array itself."""
     cast = cast_for(array.dtype, STANDARD | ML_DTYPES, dtype)
     if cast is None:
         return None

@@ -1,6 +1,6 @@
 """CuPy: arrays on CUDA and ROCm devices.
 
-* a NumPy array -> `cupy.asarray` on the device, waited for
+* a NumPy array -> `cupy.asarray` on the device, complete when it returns
 * an array of another framework on the same GPU -> DLPack, then a copy there
 * a CuPy array -> `.get()`, a fresh NumPy array
 * bfloat16 and float8 -> float32, which every CuPy has
@@ -18,9 +18,11 @@ from arrayferry.errors import DeviceError, SharingError
 if TYPE_CHECKING:
     import cupy
 
+__all__ = ["FRAMEWORK"]
+
 
 def to_numpy(array: cupy.ndarray, share: bool) -> Array:
-    """A fresh array: NumPy cannot look at a GPU's memory."""
+    """Return a fresh array: NumPy cannot see the memory of a GPU."""
     if share:
         raise SharingError(f"NumPy cannot see the memory of {array.device}", "copy=None")
     found: Array = array.get()
@@ -28,7 +30,7 @@ def to_numpy(array: cupy.ndarray, share: bool) -> Array:
 
 
 def from_numpy(array: Array, device: Any, share: bool) -> cupy.ndarray:
-    """A copy on the device, complete when this returns."""
+    """Return a copy on the device, complete when this returns."""
     import cupy
 
     if share:
@@ -40,7 +42,7 @@ def from_numpy(array: Array, device: Any, share: bool) -> cupy.ndarray:
 
 
 def copy_within(array: cupy.ndarray, device: Any, dtype: str | None, share: bool) -> cupy.ndarray:
-    """A copy, complete when this returns; with `share`, the array itself."""
+    """Return a copy, complete when this returns; with `share`, the array itself."""
     import cupy
 
     if share:
@@ -55,33 +57,33 @@ def copy_within(array: cupy.ndarray, device: Any, dtype: str | None, share: bool
 
 
 def from_dlpack(array: Any) -> cupy.ndarray:
-    """An array on the same device memory."""
+    """Return an array on the same device memory."""
     import cupy
 
     return cupy.from_dlpack(array)
 
 
-def device(spec: Any) -> Any:
-    """A `cupy.cuda.Device` for `1`, `"cuda:1"` or `"cuda"`."""
+def find_device(spec: Any) -> Any:
+    """Return a `cupy.cuda.Device` for `1`, `"cuda:1"` or `"cuda"`."""
     import cupy
 
     if spec is None:
         return None
     name = device_name(spec) if isinstance(spec, cupy.cuda.Device) else str(spec)
     index = name.removeprefix("cuda").removeprefix(":") or "0"
-    if f"cuda:{index}" not in devices():
-        here = ", ".join(devices()) or "none, no CUDA device is visible"
+    if f"cuda:{index}" not in available_devices():
+        here = ", ".join(available_devices()) or "none, no CUDA device is visible"
         raise DeviceError(f"CuPy has no device {str(spec)!r} here", f"the devices here are: {here}")
     return cupy.cuda.Device(int(index))
 
 
 def device_name(device: Any) -> str:
-    """`"cuda:1"`."""
+    """Return a name such as `"cuda:1"`."""
     return f"cuda:{device.id}"
 
 
-def devices() -> tuple[str, ...]:
-    """None at all, where CuPy is installed but there is no driver."""
+def available_devices() -> tuple[str, ...]:
+    """Return the names of the GPUs: none, where CuPy is installed without a driver."""
     import cupy
 
     try:
@@ -90,16 +92,26 @@ def devices() -> tuple[str, ...]:
         return ()
 
 
+def dtypes(device: Any) -> frozenset[str]:
+    """Return NumPy's own dtypes."""
+    return STANDARD
+
+
 FRAMEWORK = Framework(
     name="cupy",
     modules=("cupy",),
     arrays=("cupy:ndarray",),
-    # One distribution for each CUDA; `cupy` itself is the source.
-    distributions=("cupy-cuda12x", "cupy-cuda13x", "cupy-cuda11x", "cupy"),
     to_numpy=to_numpy,
     from_numpy=from_numpy,
+    dtypes=dtypes,
+    devices=Devices(
+        find=find_device,
+        name=device_name,
+        available=available_devices,
+        on_host=lambda array: False,
+    ),
     copy_within=copy_within,
     from_dlpack=from_dlpack,
-    dtypes=lambda device: STANDARD,
-    devices=Devices(find=device, name=device_name, available=devices, on_host=lambda array: False),
+    # One distribution for each version of CUDA; `cupy` itself is built from source.
+    distributions=("cupy-cuda12x", "cupy-cuda13x", "cupy-cuda11x", "cupy"),
 )

@@ -1,8 +1,8 @@
-"""Dask: arrays in chunks, computed when they are asked for.
+"""Dask: arrays in chunks, computed when their values are needed.
 
 * a dask array -> computed; to dask itself -> a copy that stays lazy
-* an array -> `dask.array.from_array` of private memory
-* blocks that are not NumPy's -> converted by the framework whose they are
+* a NumPy array -> `dask.array.from_array` of private memory
+* chunks that are not NumPy arrays -> converted by the framework that they belong to
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from arrayferry.errors import SharingError
 if TYPE_CHECKING:
     import dask.array
 
+__all__ = ["FRAMEWORK"]
+
 
 def to_numpy(array: dask.array.Array, share: bool) -> Array | None:
-    """Its values, computed now."""
+    """Return the values, computed now."""
     if share:
         raise SharingError("a dask array has no memory before it is computed", "copy=None, or .compute() it")
     values = array.compute()
@@ -33,23 +35,31 @@ def to_numpy(array: dask.array.Array, share: bool) -> Array | None:
 
 
 def from_numpy(array: Array, device: Any, share: bool) -> dask.array.Array:
-    """A lazy array that holds the values."""
+    """Return a lazy array that holds the values."""
     import dask.array
 
     if share:
         raise SharingError("dask cannot share this memory: it keeps a copy of its own", "copy=None")
-    # The name is a hash of all values by default, which takes longer than everything else here.
+    # By default the name is a hash of all values, which takes longer than everything else here.
     lazy: dask.array.Array = dask.array.from_array(array, name=False)
     return lazy
+
+
+_DTYPES = STANDARD | ML_DTYPES
+
+
+def dtypes(device: Any) -> frozenset[str]:
+    """Return NumPy's own dtypes and those of ml_dtypes."""
+    return _DTYPES
 
 
 FRAMEWORK = Framework(
     name="dask",
     modules=("dask.array", "dask"),
     arrays=("dask.array:Array",),
-    distributions=("dask",),
     to_numpy=to_numpy,
     from_numpy=from_numpy,
+    dtypes=dtypes,
     copy_within=copy_within,
-    dtypes=lambda device: STANDARD | ML_DTYPES,
+    distributions=("dask",),
 )

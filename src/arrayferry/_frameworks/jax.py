@@ -1,15 +1,15 @@
 """JAX: arrays on the CPU, GPU or TPU, on one device or sharded over many.
 
-* a NumPy array -> what `jax.device_put` makes of private memory, which it adopts where it is aligned; how
-  that is done faster than by its own call stands in `_jax_put`
+* a NumPy array -> what `jax.device_put` makes of private memory, which it takes over where it is aligned;
+  `_jax_put` does the same faster
 * int64 and float64 without x64 -> int32, checked, and float32
-* numbers -> strongly typed, so that they do not add entries to the jit cache
+* numbers -> strongly typed, so that they add no entries to the jit cache
 * sharded -> gathered, where this process holds all shards
-* typed PRNG keys -> left alone; tracers, refs and deleted arrays -> refused
-* in a process that was forked after JAX had started -> refused: JAX would wait for threads that stayed behind
+* typed PRNG keys -> unchanged; tracers, refs and deleted arrays -> refused
+* in a process that was forked after JAX had started -> refused: JAX's threads are only in the parent
 
-JAX reads what it is given after its calls return, `copy=True` or not: it is only ever given memory
-that nobody else can write. See https://github.com/jax-ml/jax/issues/37830.
+JAX reads its input after its functions return, with `copy=True` too: it is only ever given memory that
+nobody else can write to. See https://github.com/jax-ml/jax/issues/37830.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 if TYPE_CHECKING:
     import jax
 
-# The alignment at which XLA's CPU client uses memory in place instead of copying it.
-ALIGNMENT = 64
+__all__ = ["FRAMEWORK"]
+
+# The alignment at which XLA uses memory of the CPU in place instead of copying it.
+_ALIGNMENT = 64
 
 # Whether this process was forked from one in which JAX had started.
 _forked = False
@@ -49,9 +51,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def _has_started() -> bool:
-    """Whether JAX has threads. Where it cannot be asked any more, one that is imported may have."""
-    ask = getattr(sys.modules.get("jax._src.xla_bridge"), "backends_are_initialized", None)
-    return "jax" in sys.modules if ask is None else bool(ask())
+    """Return whether JAX has threads; where JAX does not tell, whether it is imported."""
+    is_initialized = getattr(sys.modules.get("jax._src.xla_bridge"), "backends_are_initialized", None)
+    return "jax" in sys.modules if is_initialized is None else bool(is_initialized())
 
 
 def _refuse_if_forked() -> None:
@@ -64,11 +66,11 @@ def _refuse_if_forked() -> None:
 
 
 def to_numpy(array: jax.Array, share: bool) -> Array | None:
-    """A read-only view of an array on one CPU device; else a fresh array."""
+    """Return a read-only view of an array on one CPU device, or a fresh array of any other."""
     import jax
     import jax.numpy as jnp
 
-    _refuse_what_has_no_values(array)
+    _refuse_if_no_values(array)
     if jnp.issubdtype(array.dtype, jax.dtypes.extended):
         return None  # a typed PRNG key
     if not array.is_fully_addressable:
@@ -77,40 +79,26 @@ def to_numpy(array: jax.Array, share: bool) -> Array | None:
             "gather it with jax.experimental.multihost_utils.process_allgather, "
             "or convert its addressable_shards",
         )
-    if share and not (_is_on_one_host_device(array) and array.dtype.name not in _JAX_ONLY):
+    if share and not (_is_on_one_cpu(array) and array.dtype.name not in _JAX_ONLY):
         raise SharingError(f"NumPy cannot see the memory of {array.sharding}", "copy=None, which gathers it")
     return np.asarray(array)
 
 
-def to_private(cls: type) -> Callable[[jax.Array], Array | None] | None:
-    """Copy in C what NumPy sees over the buffer protocol."""
-    return _copy if speedups is not None and not _forked and cls is array_type() else None
+def _is_on_one_cpu(array: jax.Array) -> bool:
+    devices = array.devices()
+    return len(devices) == 1 and _is_cpu(next(iter(devices)))
 
 
-def _copy(array: jax.Array) -> Array | None:
-    try:
-        found: Array | None = None if _forked else speedups.copied(np.asarray(array))
-    except (RuntimeError, TypeError, ValueError):  # no values: `to_numpy` says why
-        return None
-    return found
-
-
-def item(array: jax.Array) -> Any:
-    """JAX's own `tolist` asks itself many questions."""
-    return None if _forked else np.asarray(array).tolist()
+def _is_cpu(device: Any) -> bool:
+    return bool(getattr(device, "platform", "") == "cpu")
 
 
 def from_numpy(array: Array, device: Any, share: bool) -> jax.Array:
-    """An array that adopts the memory if it is aligned, and else a copy of it."""
-    return _alias(array, device) if share else from_private(device)(array)
+    """Return an array that takes the memory over if it is aligned, and otherwise a copy."""
+    return _share(array, device) if share else from_private(device)(array)
 
 
-def from_private(device: Any) -> Callable[[Array], jax.Array]:
-    """The faster `device_put`."""
-    return put_on(device, _refuse_if_forked)
-
-
-def _alias(array: Array, device: Any) -> jax.Array:
+def _share(array: Array, device: Any) -> jax.Array:
     address = array.__array_interface__["data"][0]
     if obstacle := _obstacle_to_sharing(array, address, device):
         raise SharingError(f"JAX cannot share this memory: {obstacle}", "copy=None")
@@ -121,60 +109,55 @@ def _alias(array: Array, device: Any) -> jax.Array:
 
 
 def _obstacle_to_sharing(array: Array, address: int, device: Any) -> str:
-    if device is not None and not _is_host(device):
+    if device is not None and not _is_cpu(device):
         return f"it is not on {device}"
     if not array.flags.c_contiguous:
         return "it is not contiguous"
     if not array.dtype.isnative:
         return "it is not in native byte order"
-    # A bool may be any non-zero byte to NumPy; XLA counts on 0 and 1.
+    # In NumPy a bool may be any non-zero byte; XLA relies on 0 and 1.
     if array.dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
         return "its bools are not 0 and 1"
-    if address % ALIGNMENT and array.size:
-        return f"its address is no multiple of {ALIGNMENT} bytes"
+    if address % _ALIGNMENT and array.size:
+        return f"its address is no multiple of {_ALIGNMENT} bytes"
     return ""
 
 
 def copy_within(array: jax.Array, device: Any, dtype: str | None, share: bool) -> jax.Array | None:
-    """A copy that is complete, so that the original may be donated; with `share`, the array itself."""
+    """Return a complete copy, so that the original may be donated; with `share`, the array itself."""
     import jax
     import jax.numpy as jnp
 
-    _refuse_what_has_no_values(array)
+    _refuse_if_no_values(array)
     if jnp.issubdtype(array.dtype, jax.dtypes.extended):
         return None
-    moves = device is not None and not _is_there(array, device)
+    moves = device is not None and not _is_on(array, device)
     casts = dtype is not None and dtype != array.dtype.name
     if share:
         if moves or casts:
             what = f"{array.dtype} on {array.sharding} is not {dtype or array.dtype} on {device}"
             raise SharingError(what, "copy=None, which makes it so")
         return array
-    with jax.debug_nans(False), jax.debug_infs(False):  # a copy computes nothing that could be wrong
+    with jax.debug_nans(False), jax.debug_infs(False):  # a copy may hold them: it computes nothing
         new = array.astype(dtype) if casts else array
         new = jax.device_put(new, device) if moves else new
         new = jnp.array(new, copy=True) if new is array else new
         return new.block_until_ready()
 
 
+def _is_on(array: jax.Array, device: Any) -> bool:
+    return bool(array.devices() == {device} if hasattr(device, "platform") else array.sharding == device)
+
+
 def from_dlpack(array: Any) -> jax.Array:
-    """An array on the same device memory."""
+    """Return an array on the same device memory."""
     import jax.numpy as jnp
 
     return jnp.from_dlpack(array)
 
 
-def on_host(array: Any) -> bool:
-    """False on a GPU or TPU. What has no values is not anywhere: `to_numpy` refuses it."""
-    import jax
-
-    if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer) or array.is_deleted():
-        return True
-    return all(_is_host(place) for place in array.devices())
-
-
-def device(spec: Any) -> Any:
-    """A `jax.Device` for `"cpu:1"` or `"gpu"`; a device or a sharding stays what it is."""
+def find_device(spec: Any) -> Any:
+    """Return the `jax.Device` of a name such as `"cpu:1"` or `"gpu"`; a device or sharding as it is."""
     import jax
 
     _refuse_if_forked()
@@ -182,34 +165,26 @@ def device(spec: Any) -> Any:
         return spec
     platform, _, index = str(spec).partition(":")
     try:
-        return jax.devices(_known(platform))[_positive(index or "0")]
+        return jax.devices(_checked_platform(platform))[_checked_index(index or "0")]
     except (RuntimeError, ValueError, IndexError) as error:
-        hint = f"the devices here are: {', '.join(devices())}"
+        hint = f"the devices here are: {', '.join(available_devices())}"
         raise DeviceError(f"JAX has no device {str(spec)!r} here", hint) from error
 
 
-def _known(platform: str) -> str:
-    if not platform.isidentifier():  # JAX takes an empty name for its default
-        raise ValueError(platform)
-    return platform
+def _checked_platform(name: str) -> str:
+    if not name.isidentifier():  # JAX takes an empty name for its default platform
+        raise ValueError(name)
+    return name
 
 
-def _positive(index: str) -> int:
+def _checked_index(index: str) -> int:
     if not index.isdecimal():
         raise ValueError(index)
     return int(index)
 
 
-def devices() -> tuple[str, ...]:
-    """All devices of the default backend, and the CPU's."""
-    import jax
-
-    everywhere = dict.fromkeys([*jax.devices(), *jax.devices("cpu")])
-    return tuple(device_name(one) for one in everywhere)
-
-
 def device_name(device: Any) -> Any:
-    """`"cpu:1"`. A sharding has no name and is pickled as it is, if it can be."""
+    """Return a name such as `"cpu:1"`. A sharding has none, and is returned as it is."""
     import jax
 
     if isinstance(device, jax.sharding.Sharding):
@@ -217,29 +192,69 @@ def device_name(device: Any) -> Any:
     return f"{device.platform}:{jax.devices(device.platform).index(device)}"
 
 
+def available_devices() -> tuple[str, ...]:
+    """Return the names of the devices of the default backend and of the CPU."""
+    import jax
+
+    devices = dict.fromkeys([*jax.devices(), *jax.devices("cpu")])
+    return tuple(device_name(device) for device in devices)
+
+
+def on_host(array: Any) -> bool:
+    """Return False on a GPU or TPU; True for what has no values, which `to_numpy` refuses."""
+    import jax
+
+    if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer) or array.is_deleted():
+        return True
+    return all(_is_cpu(device) for device in array.devices())
+
+
 _JAX_ONLY = frozenset({"int2", "uint2", "int4", "uint4", "float4_e2m1fn"})
-_ALL = STANDARD | ML_DTYPES | _JAX_ONLY
-_WITHOUT_X64 = _ALL - {"int64", "uint64", "float64", "complex128"}
+_DTYPES = STANDARD | ML_DTYPES | _JAX_ONLY
+_DTYPES_WITHOUT_X64 = _DTYPES - {"int64", "uint64", "float64", "complex128"}
 
 
 def dtypes(device: Any) -> frozenset[str]:
-    """64-bit ones only under x64, which may be switched on for a while."""
-    return _ALL if _x64() else _WITHOUT_X64
+    """Return JAX's dtypes; the 64-bit ones only with x64, which can be switched on and off."""
+    return _DTYPES if _x64() else _DTYPES_WITHOUT_X64
 
 
 def default_dtypes(device: Any) -> dict[type, str]:
-    """As `jnp.asarray`, but strongly typed."""
+    """Return the dtypes that `jnp.asarray` gives numbers."""
     if _x64():
         return {int: "int64", float: "float64", complex: "complex128"}
     return {int: "int32", float: "float32", complex: "complex64"}
 
 
 def _x64() -> bool:
-    # Asked for every leaf, and an import statement takes longer than the rest.
+    # Called for every leaf: an import statement would take longer than the rest.
     return bool(sys.modules["jax"].config.jax_enable_x64)
 
 
-def _refuse_what_has_no_values(array: Any) -> None:
+def from_private(device: Any) -> Callable[[Array], jax.Array]:
+    """Return a faster `jax.device_put`."""
+    return put_on(device, _refuse_if_forked)
+
+
+def to_private(cls: type) -> Callable[[jax.Array], Array | None] | None:
+    """Return a function that copies, in C, what NumPy sees by the buffer protocol; or None."""
+    return _copy if speedups is not None and not _forked and cls is array_type() else None
+
+
+def _copy(array: jax.Array) -> Array | None:
+    try:
+        found: Array | None = None if _forked else speedups.copied(np.asarray(array))
+    except (RuntimeError, TypeError, ValueError):  # there are no values: `to_numpy` says why
+        return None
+    return found
+
+
+def item(array: jax.Array) -> Any:
+    """Return the array as a number or a list, through NumPy, which is faster than JAX's own `tolist`."""
+    return None if _forked else np.asarray(array).tolist()
+
+
+def _refuse_if_no_values(array: Any) -> None:
     import jax
 
     _refuse_if_forked()
@@ -251,19 +266,6 @@ def _refuse_what_has_no_values(array: Any) -> None:
         raise UnsupportedError("this JAX array was deleted or donated", "convert it before, or keep a copy")
 
 
-def _is_host(device: Any) -> bool:
-    return bool(getattr(device, "platform", "") == "cpu")
-
-
-def _is_on_one_host_device(array: jax.Array) -> bool:
-    places = array.devices()
-    return len(places) == 1 and _is_host(next(iter(places)))
-
-
-def _is_there(array: jax.Array, device: Any) -> bool:
-    return bool(array.devices() == {device} if hasattr(device, "platform") else array.sharding == device)
-
-
 FRAMEWORK = Framework(
     name="jax",
     modules=("jax.numpy", "jax"),
@@ -272,7 +274,12 @@ FRAMEWORK = Framework(
     from_numpy=from_numpy,
     dtypes=dtypes,
     default_dtypes=default_dtypes,
-    devices=Devices(find=device, name=device_name, available=devices, on_host=on_host),
+    devices=Devices(
+        find=find_device,
+        name=device_name,
+        available=available_devices,
+        on_host=on_host,
+    ),
     copy_within=copy_within,
     from_dlpack=from_dlpack,
     immutable=True,
@@ -280,10 +287,10 @@ FRAMEWORK = Framework(
     wider='enable 64-bit types: jax.config.update("jax_enable_x64", True)',
     _fast=FastPaths(
         from_private=from_private,
-        # XLA relies on bools that are 0 or 1; NumPy's may be any byte.
-        plain_dtypes=lambda device: STANDARD & _WITHOUT_X64 - {"bool"},
+        # Bools are not among them: XLA relies on 0 and 1, and NumPy's may be any byte.
+        plain_dtypes=lambda device: STANDARD & _DTYPES_WITHOUT_X64 - {"bool"},
         to_private=to_private,
         item=lambda cls: item if not _forked and cls is array_type() else None,
-        alignment=ALIGNMENT,
+        alignment=_ALIGNMENT,
     ),
 )

@@ -1,9 +1,10 @@
 """MLX: arrays in the unified memory of Apple silicon; on Linux, on the CPU or CUDA.
 
 * a NumPy array -> a copy: MLX takes over no memory
-* an array -> evaluated, a view of its memory
+* an MLX array -> evaluated, then a view of its memory
 * bfloat16 -> through uint16, bit for bit
-* float64 -> float64 on the CPU, which alone can compute with it, else float32; complex128 -> complex64
+* float64 -> float64 on the CPU, float32 on the GPU, which cannot compute with it
+* complex128 -> complex64
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from arrayferry.errors import DeviceError, SharingError
 if TYPE_CHECKING:
     import mlx.core as mx
 
+__all__ = ["FRAMEWORK"]
+
 
 def to_numpy(array: mx.array, share: bool) -> Array:
-    """A view of the array's memory."""
+    """Return a view of the array's memory, or a fresh array where NumPy does not have its dtype."""
     import mlx.core as mx
 
     if array.dtype != mx.bfloat16:
@@ -36,7 +39,7 @@ def to_numpy(array: mx.array, share: bool) -> Array:
 
 
 def from_numpy(array: Array, device: Any, share: bool) -> mx.array:
-    """A copy, made before this returns."""
+    """Return a copy, complete when this returns."""
     import mlx.core as mx
 
     if share:
@@ -49,51 +52,56 @@ def from_numpy(array: Array, device: Any, share: bool) -> mx.array:
     return mx.array(array, dtype=mx.float64 if array.dtype == np.float64 else None)
 
 
-def device(spec: Any) -> mx.Device | None:
-    """An `mx.Device` for `"cpu"` or `"gpu"`. Memory is unified: it decides on dtypes, not on places."""
+def find_device(spec: Any) -> mx.Device | None:
+    """Return an `mx.Device` for `"cpu"` or `"gpu"`. Memory is unified: it decides only on dtypes."""
     import mlx.core as mx
 
     if spec is None:
         return None
-    for name in devices():
+    for name in available_devices():
         found = mx.Device(getattr(mx, name))
         if spec in (name, f"{name}:0", found):
             return found
-    hint = f"the devices here are: {', '.join(devices())}"
+    hint = f"the devices here are: {', '.join(available_devices())}"
     raise DeviceError(f"MLX has no device {str(spec)!r} here", hint)
 
 
 def device_name(device: mx.Device) -> str:
-    """`"cpu"` or `"gpu"`."""
+    """Return `"cpu"` or `"gpu"`."""
     return str(device.type).rpartition(".")[2]
 
 
-def devices() -> tuple[str, ...]:
-    """The CPU, and the GPU where there is one."""
+def available_devices() -> tuple[str, ...]:
+    """Return the names of the CPU and, where there is one, of the GPU."""
     import mlx.core as mx
 
     return ("cpu", "gpu") if mx.is_available(mx.gpu) else ("cpu",)
 
 
-_ON_CPU = STANDARD - {"complex128"} | {"bfloat16"}
-_ON_GPU = _ON_CPU - {"float64"}
+_CPU_DTYPES = STANDARD - {"complex128"} | {"bfloat16"}
+_GPU_DTYPES = _CPU_DTYPES - {"float64"}
 
 
 def dtypes(device: mx.Device | None) -> frozenset[str]:
-    """All but float64 on the GPU, which is the default device where there is one."""
+    """Return the dtypes of the device; without one, of the default device."""
     import mlx.core as mx
 
-    return _ON_CPU if (device or mx.default_device()).type == mx.cpu else _ON_GPU
+    return _CPU_DTYPES if (device or mx.default_device()).type == mx.cpu else _GPU_DTYPES
+
+
+def default_dtypes(device: mx.Device | None) -> dict[type, str]:
+    """Return the dtypes that `mx.array` gives numbers."""
+    return {int: "int32", float: "float32", complex: "complex64"}
 
 
 FRAMEWORK = Framework(
     name="mlx",
     modules=("mlx.core", "mlx"),
     arrays=("mlx.core:array",),
-    distributions=("mlx",),
     to_numpy=to_numpy,
     from_numpy=from_numpy,
     dtypes=dtypes,
-    devices=Devices(find=device, name=device_name, available=devices),
-    default_dtypes=lambda device: {int: "int32", float: "float32", complex: "complex64"},
+    default_dtypes=default_dtypes,
+    devices=Devices(find=find_device, name=device_name, available=available_devices),
+    distributions=("mlx",),
 )

@@ -1,6 +1,6 @@
-"""NumPy: the framework that all others can be seen from.
+"""NumPy: the framework that every other one can be converted to and from.
 
-* a NumPy array -> itself where it is provably nobody else's, else a copy
+* a NumPy array -> itself where nobody else can see it, otherwise a copy
 * bfloat16 and float8 -> NumPy arrays of an ml_dtypes dtype
 * read-only, big-endian, unaligned, flipped, memory-mapped -> a plain writable array
 """
@@ -15,21 +15,29 @@ import numpy as np
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
 from arrayferry._core.framework import Array, FastPaths, Framework
 
-DTYPES = STANDARD | ML_DTYPES
+__all__ = ["FRAMEWORK"]
 
 
 def to_numpy(array: Array, share: bool) -> Array:
-    """Itself."""
+    """Return the array itself."""
     return array
 
 
 def from_numpy(array: Array, device: Any, share: bool) -> Array:
-    """Itself, without the subclass."""
+    """Return the array itself, as a plain `np.ndarray` if it is of a subclass."""
     return np.asarray(array)
 
 
+_DTYPES = STANDARD | ML_DTYPES
+
+
+def dtypes(device: Any) -> frozenset[str]:
+    """Return NumPy's own dtypes and those of ml_dtypes."""
+    return _DTYPES
+
+
 def from_private(device: Any) -> Callable[[Array], Array]:
-    """Return what returns the array itself."""
+    """Return a function that returns its argument."""
     return lambda array: array
 
 
@@ -39,7 +47,7 @@ FRAMEWORK = Framework(
     arrays=("numpy:ndarray",),
     to_numpy=to_numpy,
     from_numpy=from_numpy,
-    dtypes=lambda device: DTYPES,
+    dtypes=dtypes,
     distributions=("numpy",),
     _fast=FastPaths(from_private=from_private, plain_dtypes=lambda device: STANDARD, aliases=True),
 )

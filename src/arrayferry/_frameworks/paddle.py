@@ -1,4 +1,4 @@
-"""Paddle: dense eager tensors on the CPU, GPU, and whatever device Paddle knows.
+"""Paddle: dense eager tensors on the CPU, on GPUs and on any other device that Paddle knows.
 
 * a NumPy array -> `paddle.from_dlpack` of private memory, moved to the device
 * bfloat16 and float8 -> through an integer of the same width, bit for bit
@@ -23,13 +23,15 @@ from arrayferry.errors import DeviceError, NotInstalledError, SharingError, Unsu
 if TYPE_CHECKING:
     import paddle
 
+__all__ = ["FRAMEWORK"]
+
 
 def to_numpy(tensor: paddle.Tensor, share: bool) -> Array | None:
-    """A view of the tensor's memory; a fresh array where it is not on the CPU."""
-    _refuse_what_has_no_memory(tensor)
+    """Return a view of the tensor's memory, or a fresh array where it is not on the CPU."""
+    _refuse_if_no_values(tensor)
     if share and not tensor.place.is_cpu_place():
         raise SharingError(f"NumPy cannot see the memory of {tensor.place}", "copy=None")
-    name = _name(tensor.dtype)
+    name = _dtype_name(tensor.dtype)
     tensor = tensor.detach().cpu()
     if name in STANDARD:
         return np.from_dlpack(tensor)
@@ -37,7 +39,7 @@ def to_numpy(tensor: paddle.Tensor, share: bool) -> Array | None:
 
 
 def _extended_to_numpy(tensor: paddle.Tensor, name: str, share: bool) -> Array:
-    """NumPy has these dtypes through ml_dtypes, or not at all."""
+    """Return the array of a dtype that NumPy has only through ml_dtypes; without that, as float32."""
     try:
         import ml_dtypes
     except ImportError:
@@ -48,19 +50,23 @@ def _extended_to_numpy(tensor: paddle.Tensor, name: str, share: bool) -> Array:
     return np.from_dlpack(tensor.view(bits)).view(getattr(ml_dtypes, name))
 
 
+def _dtype_name(dtype: Any) -> str:
+    return str(dtype).rpartition(".")[2]
+
+
 def from_numpy(array: Array, device: str | None, share: bool) -> paddle.Tensor:
-    """A tensor on the array's memory, or on the device: on Paddle's current one, as `to_tensor`."""
+    """Return a tensor on the device, by default Paddle's current one; with `share`, on the same memory."""
     import paddle
 
     if not paddle.in_dynamic_mode():
         raise UnsupportedError("Paddle makes no tensors in static mode", "call paddle.disable_static() first")
     if share:
-        _refuse_what_cannot_be_aliased(array, device)
-        return _wrap(array)
-    return _wrap(array).to(device or paddle.get_device())
+        _refuse_if_not_shareable(array, device)
+        return _as_tensor(array)
+    return _as_tensor(array).to(device or paddle.get_device())
 
 
-def _wrap(array: Array) -> paddle.Tensor:
+def _as_tensor(array: Array) -> paddle.Tensor:
     import paddle
 
     if array.dtype.name in STANDARD:
@@ -69,37 +75,37 @@ def _wrap(array: Array) -> paddle.Tensor:
     return paddle.from_dlpack(array.view(bits)).view(array.dtype.name)
 
 
-def device_of(tensor: Any) -> str:
-    """The name of the device that it is on."""
-    _refuse_what_has_no_memory(tensor)
-    return _plain_name(tensor.place)
-
-
-def device(spec: Any) -> str | None:
-    """The name of a device on which tensors can be made: `"cpu"`, `"gpu:0"`."""
+def find_device(spec: Any) -> str | None:
+    """Return the name of a device that tensors can be made on, such as `"cpu"` or `"gpu:0"`."""
     if spec is None:
         return None
     try:
-        return _plain_name(_wrap(np.zeros(1)).to(_plain_name(spec)).place)
+        return _short_name(_as_tensor(np.zeros(1)).to(_short_name(spec)).place)
     except Exception as error:  # a build without that device raises AttributeError, among others
-        hint = f"the devices here are: {', '.join(devices())}"
+        hint = f"the devices here are: {', '.join(available_devices())}"
         raise DeviceError(f"Paddle has no device {str(spec)!r} here", hint) from error
 
 
-def _plain_name(place: Any) -> str:
-    """`gpu:0`, of `Place(gpu:0)`."""
-    return str(place).removeprefix("Place(").removesuffix(")")
-
-
-def devices() -> tuple[str, ...]:
-    """The CPU, and the accelerators."""
+def available_devices() -> tuple[str, ...]:
+    """Return the names of the CPU and of the accelerators."""
     import paddle
 
     return tuple(dict.fromkeys(["cpu", *paddle.device.get_available_device()]))
 
 
+def device_of(tensor: Any) -> str:
+    """Return the name of the device that a tensor is on."""
+    _refuse_if_no_values(tensor)
+    return _short_name(tensor.place)
+
+
+def _short_name(place: Any) -> str:
+    """Return `gpu:0` for `Place(gpu:0)`."""
+    return str(place).removeprefix("Place(").removesuffix(")")
+
+
 def dtypes(device: str | None) -> frozenset[str]:
-    """The same everywhere."""
+    """Return the dtypes that Paddle has, the same on all devices."""
     return _dtypes()
 
 
@@ -109,29 +115,25 @@ def _dtypes() -> frozenset[str]:
 
     # `paddle.uint16` is bfloat16: https://github.com/PaddlePaddle/Paddle/issues/34927.
     known = STANDARD | ML_DTYPES
-    return frozenset(name for name in known if _name(getattr(paddle, name, "")) == name)
+    return frozenset(name for name in known if _dtype_name(getattr(paddle, name, "")) == name)
 
 
 def default_dtypes(device: Any) -> dict[type, str]:
-    """As `paddle.to_tensor`: floats are of Paddle's default dtype."""
+    """Return the dtypes that `paddle.to_tensor` gives numbers: floats get Paddle's default dtype."""
     import paddle
 
-    default = _name(paddle.get_default_dtype())
+    default = _dtype_name(paddle.get_default_dtype())
     return {int: "int64", float: default, complex: "complex128" if default == "float64" else "complex64"}
 
 
 def before_import() -> None:
-    """Importing Paddle into a process that has TensorFlow ends it: their libraries clash."""
+    """Refuse to import Paddle into a process that has TensorFlow: the two clash, and the process crashes."""
     if "tensorflow" in sys.modules:
         what = "paddle cannot be imported after tensorflow: the process would crash"
         raise NotInstalledError(what, "import paddle first, before tensorflow and what imports it")
 
 
-def _name(dtype: Any) -> str:
-    return str(dtype).rpartition(".")[2]
-
-
-def _refuse_what_has_no_memory(tensor: Any) -> None:
+def _refuse_if_no_values(tensor: Any) -> None:
     import paddle
 
     if not isinstance(tensor, paddle.Tensor):
@@ -144,7 +146,7 @@ def _refuse_what_has_no_memory(tensor: Any) -> None:
         raise UnsupportedError(f"a {kind} tensor cannot be converted", f"call {instead} first")
 
 
-def _refuse_what_cannot_be_aliased(array: Array, device: str | None) -> None:
+def _refuse_if_not_shareable(array: Array, device: str | None) -> None:
     elsewhere = device not in (None, "cpu")
     if obstacle := f"it is not on {device}" if elsewhere else obstacle_to_sharing(array):
         raise SharingError(f"Paddle cannot share this memory: {obstacle}", "copy=None")
@@ -154,11 +156,11 @@ FRAMEWORK = Framework(
     name="paddle",
     modules=("paddle",),
     arrays=("paddle:Tensor", "paddle.pir:Value", "paddle.static:Variable"),
-    distributions=("paddlepaddle", "paddlepaddle-gpu"),
-    before_import=before_import,
     to_numpy=to_numpy,
     from_numpy=from_numpy,
     dtypes=dtypes,
-    devices=Devices(find=device, available=devices, of=device_of),
     default_dtypes=default_dtypes,
+    devices=Devices(find=find_device, available=available_devices, of=device_of),
+    distributions=("paddlepaddle", "paddlepaddle-gpu"),
+    before_import=before_import,
 )

@@ -1,8 +1,8 @@
-"""PyData Sparse: arrays that store what differs from their fill value.
+"""PyData Sparse: arrays that store only what differs from their fill value.
 
-* COO, GCXS, DOK -> dense, with any fill value; to sparse itself -> a copy of the same format
-* an array -> `sparse.COO.from_numpy`
-* -0.0 and NaN are not zero: they are stored
+* COO, GCXS, DOK -> a dense array, whatever the fill value; to sparse itself -> a copy of the same format
+* a NumPy array -> `sparse.COO.from_numpy`
+* -0.0 and NaN -> stored: they are not zero
 * bfloat16 and float8 -> float32: `from_numpy` would take their -0.0 for zero
 """
 
@@ -18,9 +18,11 @@ from arrayferry.errors import SharingError
 if TYPE_CHECKING:
     import sparse
 
+__all__ = ["FRAMEWORK"]
+
 
 def to_numpy(array: sparse.SparseArray, share: bool) -> Array:
-    """A fresh dense array."""
+    """Return a fresh dense array."""
     if share:
         raise SharingError("a sparse array has no dense memory to share", "copy=None, which makes it dense")
     dense: Array = array.todense()
@@ -28,7 +30,7 @@ def to_numpy(array: sparse.SparseArray, share: bool) -> Array:
 
 
 def from_numpy(array: Array, device: Any, share: bool) -> sparse.COO:
-    """The coordinates and values of what is not zero."""
+    """Return the coordinates and values of everything that is not zero."""
     import sparse
 
     if share:
@@ -36,13 +38,18 @@ def from_numpy(array: Array, device: Any, share: bool) -> sparse.COO:
     return sparse.COO.from_numpy(array)
 
 
+def dtypes(device: Any) -> frozenset[str]:
+    """Return NumPy's own dtypes."""
+    return STANDARD
+
+
 FRAMEWORK = Framework(
     name="sparse",
     modules=("sparse",),
     arrays=("sparse:SparseArray",),
-    distributions=("sparse",),
     to_numpy=to_numpy,
     from_numpy=from_numpy,
+    dtypes=dtypes,
     copy_within=copy_within,
-    dtypes=lambda device: STANDARD,
+    distributions=("sparse",),
 )

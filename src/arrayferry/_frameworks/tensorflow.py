@@ -1,9 +1,9 @@
-"""TensorFlow: eager tensors, which never change.
+"""TensorFlow: eager tensors, which cannot be written to.
 
 * a NumPy array -> `tf.constant` on the device, a copy
 * a tensor on the CPU -> a read-only view of its memory
 * a `tf.Variable` -> its value at this moment
-* string, resource and variant tensors -> left alone
+* string, resource and variant tensors -> unchanged
 * symbolic, ragged, sparse and quantized tensors -> refused
 """
 
@@ -22,41 +22,43 @@ from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# What TensorFlow's kernels expect of memory. Given less, they end the process: "Check failed:
+__all__ = ["FRAMEWORK"]
+
+# The alignment that TensorFlow's kernels rely on. With less they abort the process: "Check failed:
 # IsAligned()". See https://github.com/tensorflow/tensorflow/pull/36862.
-ALIGNMENT = 64
+_ALIGNMENT = 64
 
 
 def to_numpy(tensor: tf.Tensor | tf.Variable, share: bool) -> Array | None:
-    """A read-only view of a tensor on the CPU; else a fresh array."""
+    """Return a read-only view of a tensor on the CPU, or a fresh array of any other."""
     import tensorflow as tf
 
-    _refuse_what_has_no_values(tensor)
+    _refuse_if_no_values(tensor)
     if tensor.dtype.name not in dtypes(None):
         return None
     if share and isinstance(tensor, tf.Variable):
         raise SharingError("a tf.Variable moves to other memory when it is assigned", "copy=None")
-    if share and not _plain_name(tensor.device).startswith("CPU"):
+    if share and not _short_name(tensor.device).startswith("CPU"):
         raise SharingError(f"NumPy cannot see the memory of {tensor.device}", "copy=None")
     try:
         return np.asarray(tensor)
-    except ValueError as error:  # a 0-d tensor of a dtype that NumPy has through ml_dtypes
+    except ValueError as error:  # a 0-d tensor of a dtype that NumPy has only through ml_dtypes
         if share:
             raise SharingError(f"NumPy cannot see this {tensor.dtype.name}", "copy=None") from error
         return np.asarray(tensor.numpy())
 
 
 def from_numpy(array: Array, device: str | None, share: bool) -> tf.Tensor:
-    """A tensor with a copy of the values, on the device."""
+    """Return a tensor on the device with a copy of the values; with `share`, one on the same memory."""
     import tensorflow as tf
 
     if share:
-        return _alias(array, device)
+        return _share(array, device)
     with nullcontext() if device is None else tf.device(device):
         return tf.constant(array)
 
 
-def _alias(array: Array, device: str | None) -> tf.Tensor:
+def _share(array: Array, device: str | None) -> tf.Tensor:
     import tensorflow as tf
 
     for is_so, reason in (
@@ -64,56 +66,56 @@ def _alias(array: Array, device: str | None) -> tf.Tensor:
         (array.dtype.name not in STANDARD, f"NumPy does not export {array.dtype.name}"),
         (not array.flags.c_contiguous, "it is not contiguous"),
         (not array.flags.writeable, "it is read-only, which NumPy does not export"),
-        (array.ctypes.data % ALIGNMENT != 0, f"its address is no multiple of {ALIGNMENT} bytes"),
+        (array.ctypes.data % _ALIGNMENT != 0, f"its address is no multiple of {_ALIGNMENT} bytes"),
     ):
         if is_so:
             raise SharingError(f"TensorFlow cannot share this memory: {reason}", "copy=None")
     return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
 
 
-def device_of(tensor: Any) -> str:
-    """The name of the device that it is on."""
-    _refuse_what_has_no_values(tensor)
-    return _plain_name(tensor.device)
-
-
-def device(spec: Any) -> str | None:
-    """The name of a device that there is: TensorFlow itself would quietly use another."""
+def find_device(spec: Any) -> str | None:
+    """Return the name of an available device: TensorFlow would silently use another."""
     import tensorflow as tf
 
     if spec is None:
         return None
-    name = _plain_name(spec.to_string() if isinstance(spec, tf.DeviceSpec) else getattr(spec, "name", spec))
-    if name not in devices():
-        hint = f"the devices here are: {', '.join(devices())}"
+    name = _short_name(spec.to_string() if isinstance(spec, tf.DeviceSpec) else getattr(spec, "name", spec))
+    if name not in available_devices():
+        hint = f"the devices here are: {', '.join(available_devices())}"
         raise DeviceError(f"TensorFlow has no device {str(spec)!r} here", hint)
     return name
 
 
-def _plain_name(device: Any) -> str:
-    """`CPU:0`, of `cpu`, of `/device:CPU:0` and of `/job:localhost/replica:0/task:0/device:CPU:0`."""
+def available_devices() -> tuple[str, ...]:
+    """Return the names of the CPU, `"CPU:0"`, and of the accelerators."""
+    import tensorflow as tf
+
+    return tuple(_short_name(device.name) for device in tf.config.list_logical_devices())
+
+
+def device_of(tensor: Any) -> str:
+    """Return the name of the device that a tensor is on."""
+    _refuse_if_no_values(tensor)
+    return _short_name(tensor.device)
+
+
+def _short_name(device: Any) -> str:
+    """Return `CPU:0` for `cpu`, `/device:CPU:0` and `/job:localhost/replica:0/task:0/device:CPU:0`."""
     name = str(device).upper().rpartition("DEVICE:")[2].lstrip("/")
     return name if ":" in name else f"{name}:0"
 
 
-def devices() -> tuple[str, ...]:
-    """`CPU:0`, and the accelerators."""
-    import tensorflow as tf
-
-    return tuple(_plain_name(one.name) for one in tf.config.list_logical_devices())
-
-
 def dtypes(device: str | None) -> frozenset[str]:
-    """The same everywhere."""
+    """Return the dtypes that TensorFlow knows, the same on all devices."""
     return _dtypes()
 
 
 @cache
 def _dtypes() -> frozenset[str]:
-    return frozenset(name for name in STANDARD | ML_DTYPES if _knows(name))
+    return frozenset(name for name in STANDARD | ML_DTYPES if _has_dtype(name))
 
 
-def _knows(name: str) -> bool:
+def _has_dtype(name: str) -> bool:
     import tensorflow as tf
 
     try:
@@ -123,7 +125,12 @@ def _knows(name: str) -> bool:
     return True
 
 
-def _refuse_what_has_no_values(tensor: Any) -> None:
+def default_dtypes(device: str | None) -> dict[type, str]:
+    """Return the dtypes that `tf.constant` gives numbers."""
+    return {int: "int32", float: "float32", complex: "complex128"}
+
+
+def _refuse_if_no_values(tensor: Any) -> None:
     import tensorflow as tf
 
     for kind, what, instead in (
@@ -145,11 +152,11 @@ FRAMEWORK = Framework(
     arrays=tuple(
         f"tensorflow:{kind}" for kind in "Tensor Variable RaggedTensor SparseTensor IndexedSlices".split()
     ),
-    distributions=("tensorflow", "tensorflow-cpu", "tensorflow-macos"),
     to_numpy=to_numpy,
     from_numpy=from_numpy,
-    immutable=True,
     dtypes=dtypes,
-    devices=Devices(find=device, available=devices, of=device_of),
-    default_dtypes=lambda device: {int: "int32", float: "float32", complex: "complex128"},
+    default_dtypes=default_dtypes,
+    devices=Devices(find=find_device, available=available_devices, of=device_of),
+    immutable=True,
+    distributions=("tensorflow", "tensorflow-cpu", "tensorflow-macos"),
 )

@@ -1,9 +1,10 @@
-"""PyTorch: tensors on the CPU, CUDA, MPS, and whatever device torch knows.
+"""PyTorch: tensors on the CPU, CUDA, MPS and any other device that torch knows.
 
 * a NumPy array -> `torch.from_numpy` of private memory, moved to the device
 * bfloat16 and float8 -> through an integer of the same width, bit for bit
 * requires_grad -> detached; conjugate and negative-bit tensors -> resolved
 * sparse, nested, quantized, meta, fake tensors and tensors of dispatching subclasses -> refused
+* in a forked process -> without torch's threads, which are only in the parent
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 if TYPE_CHECKING:
     import torch
 
-# Whether this process was forked from one that had torch: its threads stayed behind, and work that
-# torch gives to them is never done. See https://github.com/pytorch/pytorch/issues/17199.
+__all__ = ["FRAMEWORK"]
+
+# Whether this process was forked from one that had imported torch. Torch's threads are only in the parent,
+# and work given to them here is never done. See https://github.com/pytorch/pytorch/issues/17199.
 _forked = False
 
 
@@ -52,36 +55,25 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-_AS_IT_IS = nullcontext()
+_ALL_THREADS = nullcontext()
 
 
 def to_numpy(tensor: torch.Tensor, share: bool) -> Array:
-    """A view of the tensor's memory; a fresh array where it is lazy, or not on the CPU."""
-    _refuse_what_has_no_memory(tensor)
+    """Return a view of the tensor's memory, or a fresh array where it is lazy or not on the CPU."""
+    _refuse_if_no_values(tensor)
     if share and (not tensor.is_cpu or tensor.is_conj() or tensor.is_neg()):
         state = f"on {tensor.device}" if not tensor.is_cpu else "conjugated or negated lazily"
         raise SharingError(f"NumPy cannot see the memory of a tensor {state}", "copy=None")
-    name = _name(tensor.dtype)
+    name = _dtype_name(tensor.dtype)
     if name in STANDARD and not _forked:
         return tensor.numpy(force=True)
-    with _one_thread() if _forked else _AS_IT_IS:
+    with _one_thread() if _forked else _ALL_THREADS:
         plain = tensor.detach().cpu().resolve_conj().resolve_neg()
         return plain.numpy() if name in STANDARD else _extended_to_numpy(plain, name, share)
 
 
-@cache
-def to_private(cls: type[torch.Tensor]) -> Callable[[torch.Tensor], Array | None] | None:
-    """Copy plain tensors in C. Torch's `numpy()` refuses all that it should, except for missing memory."""
-    if speedups is None or cls is not sys.modules["torch"].Tensor:
-        return None
-    copy: Callable[[torch.Tensor], Array | None] = speedups.PrivateCopy(
-        cls.numpy, cls.untyped_storage, sys.modules["torch"].UntypedStorage.data_ptr
-    ).take
-    return copy
-
-
 def _extended_to_numpy(tensor: torch.Tensor, name: str, share: bool) -> Array:
-    """NumPy has these dtypes through ml_dtypes, or not at all."""
+    """Return the array of a dtype that NumPy has only through ml_dtypes; without that, of a wider one."""
     import torch
 
     with suppress(ImportError):
@@ -96,33 +88,23 @@ def _extended_to_numpy(tensor: torch.Tensor, name: str, share: bool) -> Array:
     raise UnsupportedError(f"NumPy has no {name}", "tensor.to() a dtype that it has")
 
 
-def from_private(device: torch.device | None) -> Callable[[Array], torch.Tensor] | None:
-    """Torch's own call."""
-    import torch
-
-    return torch.from_numpy if device is None or device.type == "cpu" else None
-
-
 @cache
-def mode() -> tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]]:
-    """A tensor made inside inference_mode can never be trained on, not even after it has ended."""
-    import torch
-
-    return torch.is_inference_mode_enabled, partial(torch.inference_mode, False)
+def _dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).rpartition(".")[2]
 
 
 def from_numpy(array: Array, device: torch.device | None, share: bool) -> torch.Tensor:
-    """A tensor on the array's memory, or on the device."""
+    """Return a tensor on the array's memory, or on the device."""
     if share:
-        _refuse_what_cannot_be_aliased(array, device)
+        _refuse_if_not_shareable(array, device)
     is_on, without = mode()
     if not is_on():
-        return _wrap(array, device)
+        return _as_tensor(array, device)
     with without():
-        return _wrap(array, device)
+        return _as_tensor(array, device)
 
 
-def _wrap(array: Array, device: torch.device | None) -> torch.Tensor:
+def _as_tensor(array: Array, device: torch.device | None) -> torch.Tensor:
     import torch
 
     try:
@@ -136,32 +118,39 @@ def _wrap(array: Array, device: torch.device | None) -> torch.Tensor:
 def copy_within(
     tensor: torch.Tensor, device: torch.device | None, dtype: str | None, share: bool
 ) -> torch.Tensor:
-    """A clone without history; with `share`, the same memory."""
+    """Return a copy without gradient history; with `share`, the tensor itself."""
     import torch
 
-    _refuse_what_has_no_memory(tensor)
+    _refuse_if_no_values(tensor)
     wanted = tensor.dtype if dtype is None else getattr(torch, dtype)
     there = tensor.device if device is None else device
     if share:
-        if wanted != tensor.dtype or _numbered(there) != _numbered(tensor.device):
+        if wanted != tensor.dtype or _with_index(there) != _with_index(tensor.device):
             what = f"{tensor.dtype} on {tensor.device} is not {wanted} on {there}"
             raise SharingError(what, "copy=None, which makes it so")
         return tensor
-    with torch.inference_mode(False), torch.no_grad(), _one_thread() if _forked else _AS_IT_IS:
-        # A tensor from inside inference_mode may only be copied, not viewed, outside of it.
+    with torch.inference_mode(False), torch.no_grad(), _one_thread() if _forked else _ALL_THREADS:
+        # A tensor made in inference_mode may be copied outside of it, but not viewed.
         moved = tensor.to(there, wanted, copy=True, memory_format=torch.contiguous_format)
         return moved.resolve_conj().resolve_neg()
 
 
+def _with_index(device: torch.device) -> torch.device:
+    """Return the device with its index: `cuda` and `cuda:0` are the same."""
+    import torch
+
+    return torch.device(device.type, device.index or 0)
+
+
 def from_dlpack(array: Any) -> torch.Tensor:
-    """A tensor on the same device memory."""
+    """Return a tensor on the same device memory."""
     import torch
 
     return torch.from_dlpack(array)  # type: ignore[attr-defined]
 
 
-def device(spec: Any) -> torch.device | None:
-    """A `torch.device` on which tensors can be made."""
+def find_device(spec: Any) -> torch.device | None:
+    """Return a `torch.device` that tensors can be made on."""
     import torch
 
     if spec is None:
@@ -169,14 +158,14 @@ def device(spec: Any) -> torch.device | None:
     try:
         found = torch.device(spec)
         torch.empty(0, device=found)
-    except Exception as error:  # each backend has its own way to say no, AssertionError among them
-        hint = f"the devices here are: {', '.join(devices())}"
+    except Exception as error:  # each backend raises its own kind of error, even AssertionError
+        hint = f"the devices here are: {', '.join(available_devices())}"
         raise DeviceError(f"torch has no device {str(spec)!r} here", hint) from error
     return found
 
 
-def devices() -> tuple[str, ...]:
-    """The CPU, the accelerators, and `meta`, which has shapes but no values."""
+def available_devices() -> tuple[str, ...]:
+    """Return the names of the CPU, the accelerators, and `meta`, which has shapes but no values."""
     import torch
 
     accelerators = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
@@ -186,7 +175,7 @@ def devices() -> tuple[str, ...]:
 
 
 def dtypes(device: torch.device | None) -> frozenset[str]:
-    """All but float64 on MPS."""
+    """Return the dtypes that torch has; on MPS, without those of 64-bit floats."""
     return _dtypes_on("cpu" if device is None else device.type)
 
 
@@ -199,29 +188,46 @@ def _dtypes_on(device_type: str) -> frozenset[str]:
 
 
 def default_dtypes(device: Any) -> dict[type, str]:
-    """As `torch.asarray`: floats are of torch's default dtype."""
-    return _scalars(sys.modules["torch"].get_default_dtype())
+    """Return the dtypes that `torch.asarray` gives numbers: floats get torch's default dtype."""
+    return _default_dtypes(sys.modules["torch"].get_default_dtype())
 
 
 @cache
-def _scalars(dtype: torch.dtype) -> dict[type, str]:
-    default = _name(dtype)
+def _default_dtypes(dtype: torch.dtype) -> dict[type, str]:
+    default = _dtype_name(dtype)
     return {int: "int64", float: default, complex: "complex128" if default == "float64" else "complex64"}
 
 
-@cache
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).rpartition(".")[2]
-
-
-def _numbered(device: torch.device) -> torch.device:
-    """`cuda` and `cuda:0` are one device."""
+def from_private(device: torch.device | None) -> Callable[[Array], torch.Tensor] | None:
+    """Return `torch.from_numpy` for the CPU."""
     import torch
 
-    return torch.device(device.type, device.index or 0)
+    return torch.from_numpy if device is None or device.type == "cpu" else None
 
 
-def _refuse_what_has_no_memory(tensor: torch.Tensor) -> None:
+@cache
+def to_private(cls: type[torch.Tensor]) -> Callable[[torch.Tensor], Array | None] | None:
+    """Return a function in C that copies plain tensors, or None.
+
+    Torch's `numpy()` refuses every tensor that it should, except one whose memory is missing: the C looks.
+    """
+    if speedups is None or cls is not sys.modules["torch"].Tensor:
+        return None
+    copy: Callable[[torch.Tensor], Array | None] = speedups.PrivateCopy(
+        cls.numpy, cls.untyped_storage, sys.modules["torch"].UntypedStorage.data_ptr
+    ).take
+    return copy
+
+
+@cache
+def mode() -> tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]]:
+    """Return how to ask for inference_mode and how to leave it: its tensors can never be trained on."""
+    import torch
+
+    return torch.is_inference_mode_enabled, partial(torch.inference_mode, False)
+
+
+def _refuse_if_no_values(tensor: torch.Tensor) -> None:
     import torch
 
     if not _is_plain(type(tensor)):
@@ -243,16 +249,10 @@ def _refuse_what_has_no_memory(tensor: torch.Tensor) -> None:
     except RuntimeError as error:
         what = "a tensor inside of vmap, grad or another transform has no values of its own"
         raise UnsupportedError(what, "convert outside of the transform") from error
-    if tensor.numel() and (not address or held < _extent(tensor)):
-        # Reading it would give garbage, or end the process.
+    if tensor.numel() and (not address or held < _bytes_needed(tensor)):
+        # Reading it would give garbage, or crash the process.
         what = "there are no values behind this tensor: it is inside a transform, or its storage was resized"
         raise UnsupportedError(what, "convert outside of the transform, and before the storage is resized")
-
-
-def _extent(tensor: torch.Tensor) -> int:
-    """The bytes of storage that its elements reach to."""
-    steps = ((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
-    return int(tensor.itemsize * (tensor.storage_offset() + 1 + sum(steps)))
 
 
 @cache
@@ -262,7 +262,13 @@ def _is_plain(cls: type[torch.Tensor]) -> bool:
     return cls.__torch_dispatch__ is torch.Tensor.__torch_dispatch__
 
 
-def _refuse_what_cannot_be_aliased(array: Array, device: torch.device | None) -> None:
+def _bytes_needed(tensor: torch.Tensor) -> int:
+    """Return how many bytes the storage must have to hold the tensor's last element."""
+    steps = ((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    return int(tensor.itemsize * (tensor.storage_offset() + 1 + sum(steps)))
+
+
+def _refuse_if_not_shareable(array: Array, device: torch.device | None) -> None:
     elsewhere = device is not None and device.type != "cpu"
     if obstacle := f"it is not on {device}" if elsewhere else obstacle_to_sharing(array):
         raise SharingError(f"torch cannot share this memory: {obstacle}", "copy=None")
@@ -277,8 +283,8 @@ FRAMEWORK = Framework(
     dtypes=dtypes,
     default_dtypes=default_dtypes,
     devices=Devices(
-        find=device,
-        available=devices,
+        find=find_device,
+        available=available_devices,
         of=lambda tensor: tensor.device,
         on_host=lambda tensor: bool(tensor.is_cpu),
     ),
