@@ -1,18 +1,18 @@
-"""What can go wrong. Every error is a `FerryError`, and also the builtin a caller expects.
+"""What can go wrong. Every error is a `FerryError`, and also the builtin exception that a caller expects.
 
     FerryError
-    ├── UnsupportedError        TypeError      a leaf or a container that cannot cross
-    ├── SharingError            ValueError     copy=False, and the memory cannot be shared
-    ├── CircularError           ValueError     a structure that contains itself
-    ├── DeviceError             ValueError     a device that is not there
+    ├── UnsupportedError        TypeError      a leaf or a container cannot be converted
+    ├── SharingError            ValueError     copy=False, but the memory cannot be shared
+    ├── CircularError           ValueError     a container contains itself
+    ├── DeviceError             ValueError     the device is not available
     ├── UnknownFrameworkError   ValueError     `to` names no array framework
-    ├── OptionError             ValueError     an option has a value that it cannot have
+    ├── OptionError             ValueError     an option has an invalid value
     ├── NarrowingError          OverflowError  a value does not fit the target's dtype
-    ├── TransferError           BufferError    the framework itself refused; its own error is the cause
-    └── NotInstalledError       ImportError    the framework is known, but not installed
+    ├── TransferError           BufferError    the framework's own call failed; its error is the cause
+    └── NotInstalledError       ImportError    the framework is not installed
 
-and two warnings: `KeptWarning`, when a leaf of an observation or action has no counterpart and stays, and
-`FrameworkWarning`, when an environment was assumed to speak NumPy and does not.
+There are two warnings: `KeptWarning`, when a leaf of an observation or action has no counterpart in the
+target and stays as it is, and `FrameworkWarning`, when an environment was assumed to speak NumPy and does not.
 
 A message says where, what, and what to do:
 
@@ -59,7 +59,7 @@ class FerryError(Exception):
     """
 
     def __init__(self, what: str, hint: str = "", where: str = "") -> None:
-        """All three parts are positional, so that the error survives pickling."""
+        """Take all three as positional arguments, so that the error can be pickled."""
         super().__init__(what, hint, where)
 
     @property
@@ -78,52 +78,52 @@ class FerryError(Exception):
         return str(self.args[2])
 
     def at(self: _E, where: str) -> _E:
-        """This error, told where it happened; the first place that is told stays."""
+        """Return this error with a path; one that it has already is kept, or extended if it is relative."""
         relative = not self.where or self.where[0] in ".["
         self.args = (self.what, self.hint, where + self.where if relative else self.where)
         return self
 
     def inside(self: _E, name: str) -> _E:
-        """This error of an inner walk, ready to be told where that walk was."""
+        """Return this error with its path relative to `name`, the value that an inner walk began at."""
         self.args = (self.what, self.hint, self.where.removeprefix(name))
         return self
 
     def __str__(self) -> str:
-        """Where, what, and what to do."""
+        """Return where, what, and what to do."""
         place = f"{self.where}: " if self.where else ""
         return place + self.what + (f"\nHint: {self.hint}" if self.hint else "")
 
 
 class UnsupportedError(FerryError, TypeError):
-    """A leaf or a container that cannot cross; the hint says what to call instead."""
+    """A leaf or a container cannot be converted; the hint says what to call instead."""
 
 
 class SharingError(FerryError, ValueError):
-    """`copy=False` was asked, and this leaf's memory cannot be shared."""
+    """`copy=False`, but the memory of this leaf cannot be shared."""
 
 
 class CircularError(FerryError, ValueError):
-    """The structure contains itself."""
+    """A container contains itself."""
 
 
 class DeviceError(FerryError, ValueError):
-    """The device does not exist here; the hint lists those that do."""
+    """The device is not available; the hint lists those that are."""
 
 
 class UnknownFrameworkError(FerryError, ValueError):
-    """`to` names nothing that makes arrays."""
+    """`to` names no array framework; the hint lists those that there are."""
 
 
 class OptionError(FerryError, ValueError):
-    """An option has a value that it cannot have; the hint lists those that it can."""
+    """An option has an invalid value; the hint lists the valid ones."""
 
 
 class NarrowingError(FerryError, OverflowError):
-    """A value does not fit the dtype that the target has for it."""
+    """A value does not fit the target's dtype; the hint says how to get a wider one."""
 
 
 class TransferError(FerryError, BufferError):
-    """A framework's own call failed; its error is the `__cause__`."""
+    """The framework's own call failed; its error is the `__cause__`."""
 
 
 class NotInstalledError(FerryError, ImportError):

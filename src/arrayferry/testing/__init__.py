@@ -1,10 +1,10 @@
-"""The conformance kit: what a framework has to do, as checks that anybody can run.
+"""Checks that a framework converts as it should, and the values to check it with.
 
     >>> from arrayferry.testing import CHECKS, check_framework
     >>> check_framework("numpy")
 
-With pytest, one test a check: `@pytest.mark.parametrize("check", CHECKS)` and `check("numpy")`.
-`arrays`, `layouts` and `structures` are Hypothesis strategies for values that break converters.
+To run each check as a test of its own, use `@pytest.mark.parametrize("check", CHECKS)` and call
+`check("numpy")`. `arrays`, `layouts` and `structures` are Hypothesis strategies for difficult values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a framework has to do, one check an idea."""
+"""What a framework has to do, one function for each requirement."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from arrayferry.testing.values import (
     LAYOUTS,
     _all_dtypes,
     _expect,
-    _owner,
-    _seen,
+    _framework_of,
+    _in_numpy,
     at_offset,
     bits,
     edges,
@@ -30,18 +30,19 @@ from arrayferry.testing.values import (
 
 __all__ = ["CHECKS", "SEPARATE", "check_framework"]
 
-# They do not share a process well: pairs with them are checked only where they are imported.
+# Frameworks that may crash others in the same process: pairs with them are checked only where they are
+# already imported.
 SEPARATE = frozenset({"tensorflow", "paddle"})
 
 
 def check_leaves(name: str) -> None:
-    """What is no array stays the same object, and so do arrays without a counterpart."""
-    no_arrays = [True, False, "text", b"bytes", None, object(), len, {1, 2}, range(3), iter("x")]
+    """Check that arrays without a counterpart, and everything that is not an array, stay the same object."""
+    not_arrays = [True, False, "text", b"bytes", None, object(), len, {1, 2}, range(3), iter("x")]
     without_counterpart = ["U3", "S3", "M8[D]", "m8[s]", "i4,f8", "V3"]
     if np.dtype(np.longdouble).itemsize > 8:
         without_counterpart += ["longdouble", "clongdouble"]
-    strange = [np.zeros(2, dtype) for dtype in without_counterpart]
-    for leaf in [*no_arrays, *strange, np.ma.masked_array([1, 2], [True, False])]:
+    unconvertible = [np.zeros(2, dtype) for dtype in without_counterpart]
+    for leaf in [*not_arrays, *unconvertible, np.ma.masked_array([1, 2], [True, False])]:
         result = convert([leaf], name)[0]
         if name == "numpy" and isinstance(leaf, np.ndarray):  # which holds all of its own dtypes
             same = type(result) is type(leaf) and result.dtype == leaf.dtype
@@ -54,7 +55,7 @@ def check_leaves(name: str) -> None:
 
 
 def check_scalars(name: str) -> None:
-    """A number becomes a 0-d array of the default dtype, strongly typed; it has to fit."""
+    """Check that a number becomes a strongly typed 0-d array of the default dtype, or raises if too large."""
     defaults = find_framework(name).default_dtypes(None)
     for number in 3, -1, 0.25, -0.0, 1.5 - 2j:
         result = convert(number, name)
@@ -64,7 +65,7 @@ def check_scalars(name: str) -> None:
 
 
 def check_dtypes(name: str) -> None:
-    """A dtype that the framework has goes there and back bit for bit; another one by value."""
+    """Check that an array keeps all bits where the framework has its dtype, and its values otherwise."""
     available = find_framework(name).dtypes(None)
     for dtype in _all_dtypes():
         source = edges(dtype)
@@ -79,7 +80,7 @@ def check_dtypes(name: str) -> None:
 
 
 def check_layouts(name: str) -> None:
-    """However the source lies in memory, its values arrive."""
+    """Check that the values arrive, however the source lies in memory."""
     for layout, lay_out in LAYOUTS.items():
         for dtype in {"uint8", "float32", "int32", "bool"} & find_framework(name).dtypes(None):
             source = lay_out(edges(dtype))
@@ -87,21 +88,21 @@ def check_layouts(name: str) -> None:
 
 
 def check_ownership(name: str) -> None:
-    """Unless memory is shared on purpose, what one side writes never reaches the other."""
+    """Check that writing to either side never changes the other, unless memory is shared on purpose."""
     for target, make in _both_ways(name):
         for copy in None, True:
-            source, terms = make(), f"{name}, copy={copy}, to {target}"
+            source, case = make(), f"{name}, copy={copy}, to {target}"
             wanted = bits(source)
             result = convert({"x": source}, target, copy=copy)["x"]
             overwrite(source)
-            _expect(bits(result) == wanted, f"{terms}: writing to the source changed the result")
+            _expect(bits(result) == wanted, f"{case}: writing to the source changed the result")
             before = bits(source)
-            _expect(overwrite(result) or target != "numpy", f"{terms}: the result is read-only")
-            _expect(bits(source) == before, f"{terms}: writing to the result changed the source")
+            _expect(overwrite(result) or target != "numpy", f"{case}: the result is read-only")
+            _expect(bits(source) == before, f"{case}: writing to the result changed the source")
 
 
 def check_sharing(name: str) -> None:
-    """With `copy=False` both sides see the same memory, or an error names the leaf."""
+    """Check that with `copy=False` both sides share memory, or an error names the leaf."""
     for target, make in _both_ways(name):
         source = make()
         try:
@@ -109,11 +110,11 @@ def check_sharing(name: str) -> None:
         except SharingError as error:
             _expect(error.where == 'value["x"]', f"the error does not say where: {error}")
             continue
-        _expect(result is source or _see_each_other(source, result), f"the {target} array is a copy")
+        _expect(result is source or _share_memory(source, result), f"the {target} array is a copy")
 
 
 def check_containers(name: str) -> None:
-    """Every container comes back as itself, and the original is not written to."""
+    """Check that every container comes back as the same type, and the original is not written to."""
     array = edges("float32")
     everything = [make([array, "text", make([array])]) for make in CONTAINERS.values()]
     for old, new in zip_leaves(everything, convert(everything, name)):
@@ -124,7 +125,7 @@ def check_containers(name: str) -> None:
 
 
 def check_devices(name: str) -> None:
-    """Every device in the list can be named; another one is an error that lists them."""
+    """Check that every available device works, and that an unknown one raises an error that lists them."""
     framework, source = find_framework(name), edges("float32")
     for device in framework.devices.available():
         result = convert(source, name, device)
@@ -138,7 +139,7 @@ def check_devices(name: str) -> None:
 
 
 def check_pickling(name: str) -> None:
-    """A converter can be pickled, whatever its device, and then does the same."""
+    """Check that a pickled converter does the same, whatever its device."""
     for device in (None, *find_framework(name).devices.available()):
         converter = Converter(name, device, copy=True, dtypes={"int16": "int32"})
         again = pickle.loads(pickle.dumps(converter))
@@ -149,7 +150,7 @@ def check_pickling(name: str) -> None:
 
 
 def check_pairs(name: str) -> None:
-    """Arrays cross to every other installed framework and back, bit for bit, and are private."""
+    """Check that arrays go to every installed framework and back bit for bit, and are private."""
     for other in (n for n in frameworks() if n != name and (n not in SEPARATE or n in sys.modules)):
         common = find_framework(name).dtypes(None) & find_framework(other).dtypes(None)
         for dtype in common.intersection(_all_dtypes()):
@@ -196,24 +197,24 @@ def _failure(check: Callable[[str], None], name: str) -> str:
 
 
 def _both_ways(name: str) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Targets, each with a function that makes a source for it."""
+    """Return targets, each with a function that makes a source for it."""
     yield name, lambda: at_offset(edges("float32"), 0)
     yield name, lambda: at_offset(edges("float32"), 4)
     yield name, lambda: convert(edges("float32"), name)
     yield "numpy", lambda: convert(edges("float32"), name)
 
 
-def _see_each_other(source: Any, result: Any) -> bool:
-    """Whether what is written on one side is seen on the other, or else they have one address."""
+def _share_memory(source: Any, result: Any) -> bool:
+    """Return whether a write to one is seen in the other; if neither is writable, compare addresses."""
     for one, other in (result, source), (source, result):
         before = bits(other)
         if overwrite(one) and bits(other) != before:
             return True
-    return bool(_seen(source).ctypes.data == _seen(result).ctypes.data)
+    return bool(_in_numpy(source).ctypes.data == _in_numpy(result).ctypes.data)
 
 
 def _expect_array(result: Any, name: str, wanted: Array, what: str) -> None:
-    _expect(_owner(result).name == name, f"{what}: it became a {type(result).__name__}")
+    _expect(_framework_of(result).name == name, f"{what}: it became a {type(result).__name__}")
     found = f"{dtype_name(result.dtype)}{tuple(result.shape)}"
     _expect(found == f"{wanted.dtype.name}{wanted.shape}", f"{what}: it became {found}")
     _expect(bits(result) == bits(wanted), f"{what}: {wanted!r} became {result!r}")

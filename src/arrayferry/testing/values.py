@@ -1,4 +1,4 @@
-"""Values that break converters: arrays of every layout and dtype, in every container."""
+"""Values that are difficult to convert: arrays of every layout and dtype, in every container."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ __all__ = [
 
 
 def bits(array: Any) -> bytes:
-    """The values of any framework's array as bytes: in C order and native byte order."""
-    seen = _seen(array)
-    return np.asarray(seen, seen.dtype.newbyteorder("=")).tobytes()
+    """Return the values of any framework's array as bytes, in C order and native byte order."""
+    found = _in_numpy(array)
+    return np.asarray(found, found.dtype.newbyteorder("=")).tobytes()
 
 
 def overwrite(array: Any) -> bool:
-    """Change every byte of an array in place; False if arrays of its kind cannot be written."""
+    """Change every byte of an array in place; return False if it cannot be written to."""
     if not isinstance(array, np.ndarray):
-        values = np.array(_seen(array), order="C")
+        values = np.array(_in_numpy(array), order="C")
         overwrite(values)
         try:
-            array[...] = convert(values, _owner(array))
+            array[...] = convert(values, _framework_of(array))
         except (TypeError, RuntimeError):  # it is immutable; or cannot be set in this dtype
             return False
         _expect(bits(array) == bits(values), f"{array!r} ignores what is written to it")
@@ -60,20 +60,20 @@ def overwrite(array: Any) -> bool:
 
 
 def edges(dtype: str) -> Array:
-    """Two rows of the values that get lost: NaN with a payload, -0.0, denormals, extremes."""
-    form = _dtype(dtype)
-    if form.kind == "b":
+    """Return an array of values that are easily lost: NaN with a payload, -0.0, denormals, extremes."""
+    element = _dtype(dtype)
+    if element.kind == "b":
         return np.array([[True, False, True], [False, False, True]])
-    size = form.itemsize // (2 if form.kind == "c" else 1)
+    size = element.itemsize // (2 if element.kind == "c" else 1)
     sign = 1 << 8 * size - 1
     numbers = (0, 1, sign, sign + 1, sign - 1, 2 * sign - 1)
-    parts = [n.to_bytes(size, sys.byteorder) * (form.itemsize // size) for n in numbers]
-    array: Array = np.frombuffer(b"".join(parts), form).reshape(2, 3).copy()
+    parts = [n.to_bytes(size, sys.byteorder) * (element.itemsize // size) for n in numbers]
+    array: Array = np.frombuffer(b"".join(parts), element).reshape(2, 3).copy()
     return array
 
 
 def at_offset(array: Array, offset: int) -> Array:
-    """A copy whose address is `offset` bytes beyond a multiple of 64."""
+    """Return a copy whose address is `offset` bytes beyond a multiple of 64."""
     memory = np.zeros(array.nbytes + 128, np.uint8)
     start = -memory.ctypes.data % 64 + offset
     copy: Array = np.ndarray(array.shape, array.dtype, memory.data, start)
@@ -120,7 +120,7 @@ LAYOUTS: dict[str, Callable[[Array], Array]] = {
 
 
 def layouts() -> SearchStrategy[Callable[[Array], Array]]:
-    """Functions that lay an array out in another way: up to three of `LAYOUTS`, composed."""
+    """Return a strategy for functions that change an array's layout: up to three of `LAYOUTS`, composed."""
     from hypothesis import strategies as st
 
     def composed(steps: list[Callable[[Array], Array]]) -> Callable[[Array], Array]:
@@ -136,7 +136,7 @@ def layouts() -> SearchStrategy[Callable[[Array], Array]]:
 
 
 def arrays(dtypes: Sequence[str] = ()) -> SearchStrategy[Array]:
-    """NumPy arrays of any dtype (or of one of `dtypes`), any bits, and any layout."""
+    """Return a strategy for NumPy arrays of any dtype (or one of `dtypes`), any bits and any layout."""
     from hypothesis import strategies as st
 
     shapes = st.sampled_from([(), (5,), (2, 3), (3, 2, 2)]) | st.lists(st.integers(0, 3), max_size=3)
@@ -176,45 +176,45 @@ class _Tuple(tuple[Any, ...]):
     pass
 
 
-def _keyed(values: Sequence[Any]) -> dict[Any, Any]:
+def _as_dict(values: Sequence[Any]) -> dict[Any, Any]:
     names = ["a", 1, ("b", 2), None, 2.5, frozenset("c"), *range(6, len(values))]
     return dict(zip(names, values, strict=False))
 
 
-def _two(cls: type) -> Callable[[Sequence[Any]], Any]:
+def _first_two(cls: type) -> Callable[[Sequence[Any]], Any]:
     return lambda values: cls(*[*values, None, None][:2])
 
 
 def _object_array(values: Sequence[Any]) -> Array:
     array = np.empty(len(values), object)
-    for index, value in enumerate(values):  # at once, arrays among them would be broadcast
+    for index, value in enumerate(values):  # assigned as a whole, arrays among them would be broadcast
         array[index] = value
     return array
 
 
-# How each container of the contract is made from a list of values.
+# For each kind of container, a function that makes one of a list of values.
 CONTAINERS: dict[str, Callable[[Sequence[Any]], Any]] = {
-    "dict": _keyed,
-    "OrderedDict": lambda values: OrderedDict(_keyed(values)),
-    "defaultdict": lambda values: defaultdict(int, _keyed(values)),
-    "subclass of dict": lambda values: _Dict(_keyed(values)),
-    "mappingproxy": lambda values: MappingProxyType(_keyed(values)),
-    "UserDict": lambda values: UserDict(_keyed(values)),
+    "dict": _as_dict,
+    "OrderedDict": lambda values: OrderedDict(_as_dict(values)),
+    "defaultdict": lambda values: defaultdict(int, _as_dict(values)),
+    "subclass of dict": lambda values: _Dict(_as_dict(values)),
+    "mappingproxy": lambda values: MappingProxyType(_as_dict(values)),
+    "UserDict": lambda values: UserDict(_as_dict(values)),
     "list": list,
     "subclass of list": _List,
     "tuple": tuple,
     "subclass of tuple": _Tuple,
-    "namedtuple": _two(_Named),
+    "namedtuple": _first_two(_Named),
     "deque": lambda values: deque(values, maxlen=len(values) + 1),
-    "dataclass": _two(_Data),
-    "frozen dataclass": _two(_Frozen),
-    "dataclass with slots": _two(_Slots),
+    "dataclass": _first_two(_Data),
+    "frozen dataclass": _first_two(_Frozen),
+    "dataclass with slots": _first_two(_Slots),
     "object array": _object_array,
 }
 
 
 def structures(leaves: SearchStrategy[Any], max_leaves: int = 5) -> SearchStrategy[Any]:
-    """Nested structures of every container in `CONTAINERS`."""
+    """Return a strategy for nested structures of the containers in `CONTAINERS`."""
     from hypothesis import strategies as st
 
     def extend(inner: SearchStrategy[Any]) -> SearchStrategy[Any]:
@@ -225,20 +225,20 @@ def structures(leaves: SearchStrategy[Any], max_leaves: int = 5) -> SearchStrate
 
 
 def zip_leaves(old: Any, new: Any) -> Iterator[tuple[Any, Any]]:
-    """The leaves of two structures side by side; AssertionError where the containers differ."""
-    before, after = _inside(old), _inside(new)
+    """Return the leaves of two structures in pairs; raise an AssertionError where the containers differ."""
+    before, after = _contents(old), _contents(new)
     if before is None:
         yield old, new
         return
     _expect(type(new) is type(old), f"{type(old).__name__} became {type(new).__name__}")
-    if after is None or before[0] != after[0]:  # shown only now: not every array can be
+    if after is None or before[0] != after[0]:  # formatted only now: the repr of some arrays raises
         raise AssertionError(f"{old!r} became {new!r}")
     for pair in zip(before[1], after[1], strict=True):
         yield from zip_leaves(*pair)
 
 
-def _inside(value: Any) -> tuple[Any, list[Any]] | None:
-    """What has to stay the same in a container, and its values; None for a leaf."""
+def _contents(value: Any) -> tuple[Any, list[Any]] | None:
+    """Return what has to stay the same in a container, and its values; None for a leaf."""
     if isinstance(value, Mapping):
         return [*value, getattr(value, "default_factory", None)], list(value.values())
     if isinstance(value, (list, tuple, deque)):
@@ -251,21 +251,21 @@ def _inside(value: Any) -> tuple[Any, list[Any]] | None:
     return None
 
 
-def _seen(array: Any) -> Array:
-    """The array in NumPy: a view of it, or a copy."""
+def _in_numpy(array: Any) -> Array:
+    """Return a NumPy view or copy of the array."""
     if isinstance(array, (np.ndarray, np.generic)):
         return np.asarray(array)
-    seen = _owner(array).to_numpy(array, False)
-    if seen is None:
+    found = _framework_of(array).to_numpy(array, False)
+    if found is None:
         raise AssertionError(f"{array!r} has no counterpart in NumPy")
-    return seen
+    return found
 
 
-def _owner(array: Any) -> Framework:
-    owner = framework_of(type(array))
-    if owner is None:
-        raise AssertionError(f"{array!r} is no array")
-    return owner
+def _framework_of(array: Any) -> Framework:
+    framework = framework_of(type(array))
+    if framework is None:
+        raise AssertionError(f"{array!r} is not an array")
+    return framework
 
 
 def _dtype(name: str) -> np.dtype[Any]:
