@@ -59,6 +59,7 @@ class Input:
 
 F4 = np.arange(6, dtype="float32").reshape(2, 3)
 NOT_IN_JAX = {"jax": REFUSED}
+OWN = {"numpy": ARRAY}  # NumPy holds all of its own dtypes
 
 
 def _in_file(mode: str) -> Any:
@@ -138,21 +139,21 @@ OF_DTYPE = {
     "float64 that is rounded": Input(lambda: np.array([0.1])),
     "float64, 1e300": Input(lambda: np.array([1e300]), but=NOT_IN_JAX),
     "complex128, 1e300j": Input(lambda: np.array([1e300j]), but=NOT_IN_JAX),
-    "int4": Input(lambda: np.arange(3).astype(ml_dtypes.int4), SAME, {"jax": ARRAY}),
-    "longdouble": Input(lambda: np.ones(2, "longdouble"), SAME),
-    "clongdouble": Input(lambda: np.ones(2, "clongdouble"), SAME),
-    "datetime64": Input(lambda: np.array(["2026-01-01"], "M8[D]"), SAME),
-    "timedelta64": Input(lambda: np.array([5], "m8[s]"), SAME),
-    "text": Input(lambda: np.array(["a", "bc"]), SAME),
-    "bytes text": Input(lambda: np.array([b"a"]), SAME),
-    "StringDType": Input(lambda: np.array(["a"], np.dtypes.StringDType()), SAME),
-    "structured": Input(lambda: np.zeros(2, "i4,f8"), SAME),
-    "recarray": Input(lambda: np.rec.array([(1, 2.0)], dtype="i4,f8"), SAME),
-    "void": Input(lambda: np.zeros(2, "V3"), SAME),
-    "record with objects": Input(lambda: np.zeros(2, [("a", object), ("b", "f4")]), SAME),
-    "masked": Input(lambda: np.ma.masked_array(F4, F4 > 2), SAME),
+    "int4": Input(lambda: np.arange(3).astype(ml_dtypes.int4), SAME, {"jax": ARRAY, **OWN}),
+    "longdouble": Input(lambda: np.ones(2, "longdouble"), SAME, OWN),
+    "clongdouble": Input(lambda: np.ones(2, "clongdouble"), SAME, OWN),
+    "datetime64": Input(lambda: np.array(["2026-01-01"], "M8[D]"), SAME, OWN),
+    "timedelta64": Input(lambda: np.array([5], "m8[s]"), SAME, OWN),
+    "text": Input(lambda: np.array(["a", "bc"]), SAME, OWN),
+    "bytes text": Input(lambda: np.array([b"a"]), SAME, OWN),
+    "StringDType": Input(lambda: np.array(["a"], np.dtypes.StringDType()), SAME, OWN),
+    "structured": Input(lambda: np.zeros(2, "i4,f8"), SAME, OWN),
+    "recarray": Input(lambda: np.rec.array([(1, 2.0)], dtype="i4,f8"), SAME, {"numpy": "a recarray"}),
+    "void": Input(lambda: np.zeros(2, "V3"), SAME, OWN),
+    "record with objects": Input(lambda: np.zeros(2, [("a", object), ("b", "f4")]), SAME, OWN),
+    "masked": Input(lambda: np.ma.masked_array(F4, F4 > 2), SAME, {"numpy": "a MaskedArray"}),
     "np.ma.masked": Input(lambda: np.ma.masked, SAME),
-    "float0": Input(lambda: np.zeros(2, jax.dtypes.float0), SAME),
+    "float0": Input(lambda: np.zeros(2, jax.dtypes.float0), SAME, OWN),
 }
 
 SCALARS = {
@@ -161,7 +162,7 @@ SCALARS = {
     "np.int64": Input(lambda: np.int64(3)),
     "np.str_": Input(lambda: np.str_("a"), SAME),
     "np.datetime64": Input(lambda: np.datetime64("2026-01-01"), SAME),
-    "np.void": Input(lambda: np.zeros((), "i4,f8")[()], SAME),
+    "np.void": Input(lambda: np.zeros((), "i4,f8")[()], SAME, {"numpy": "a void"}),
     "float": Input(lambda: 0.25),
     "int": Input(lambda: 3),
     "complex": Input(lambda: 1 - 2j),

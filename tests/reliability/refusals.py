@@ -18,6 +18,7 @@ import arrayferry
 from arrayferry import Converter, FerryError, Framework, convert, wrappers
 from arrayferry._core import registry, type_cache
 from arrayferry.testing import at_offset
+from arrayferry.wrappers._autoreset import with_dense_final
 from reliability.inputs import INPUTS, REFUSALS, _on_two, _read_only
 
 Call = Callable[[], Any]
@@ -233,6 +234,12 @@ def _vector() -> Any:
     return gym.vector.SyncVectorEnv([_single])
 
 
+def _objects(*elements: Any) -> Any:
+    array = np.empty(len(elements), object)
+    array[:] = elements
+    return array
+
+
 ENVIRONMENTS: dict[str, Call] = {
     "wrap(what is no environment)": lambda: arrayferry.wrap(3, "numpy"),  # type: ignore[call-overload]
     "wrap(single environment, dense_final=True)": lambda: arrayferry.wrap(
@@ -243,6 +250,16 @@ ENVIRONMENTS: dict[str, Call] = {
     "wrappers.NumpyToTorch(vector environment)": lambda: wrappers.NumpyToTorch(_vector()),
     "wrappers.vector.NumpyToTorch(single environment)": lambda: wrappers.vector.NumpyToTorch(_single()),
     "step() returns four values": _step(np.zeros(2), 1.0, False, {}),
+    'wrap(env, reward_dtype="float33")': lambda: arrayferry.wrap(_single(), "numpy", reward_dtype="float33"),
+    "a reward that overflows reward_dtype": lambda: arrayferry.wrap(
+        _Odd(np.zeros(2), 1e300, False, False, {}), "numpy", reward_dtype="float32"
+    ).step(0),
+    "an observation that its space's dtype does not hold": lambda: arrayferry.wrap(
+        _Odd(np.array([0.5, 1e300]), 1.0, False, False, {}), "numpy", dtypes="space"
+    ).step(0),
+    "a final observation of another shape, dense_final=True": lambda: with_dense_final(
+        _vector(), (np.zeros((1, 4)), [1.0], [True], [False], {"final_obs": _objects(np.zeros(3, "f4"))})
+    ),
     "terminated is an array of two": _step(np.zeros(2), 1.0, np.array([True, False]), False, {}),
 }
 

@@ -78,7 +78,8 @@ def raw(array: Any) -> bytes:
         flat = plain.as_strided((plain.numel(),), (1,))  # a dimension of one element may have any stride
         return flat.view(torch.uint8).numpy().tobytes()
     seen = np.asarray(array)
-    return np.asarray(seen, seen.dtype.newbyteorder("=")).tobytes()
+    native = seen if seen.dtype.kind == "T" else np.asarray(seen, seen.dtype.newbyteorder("="))
+    return native.tobytes()
 
 
 def scribble(array: Any) -> None:

@@ -108,6 +108,8 @@ class LeafConverter:
         if not self._is_numpy:
             return KEEP
         mine = mine and self.copy is None and ownership.can_be_taken(array)
+        if array is np.ma.masked:  # there is only one
+            return array
         return array if mine or self.shares else np.array(array, copy=True, subok=True)
 
     def python_scalar(self, scalar: Any, mine: bool) -> Any:
