@@ -12,7 +12,7 @@
     └── NotInstalledError       ImportError    the framework is not installed
 
 There are two warnings: `KeptWarning`, when a leaf of an observation or action has no counterpart in the
-target and stays as it is, and `FrameworkWarning`, when an environment was assumed to speak NumPy and does not.
+target and stays as it is; and `FrameworkWarning`, when an environment was taken for one of NumPy and is not.
 
 A message says where, what, and what to do:
 

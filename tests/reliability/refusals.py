@@ -10,9 +10,11 @@ from typing import Any
 from unittest.mock import patch
 
 import gymnasium as gym
+import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import arrayferry
 from arrayferry import Converter, FerryError, Framework, convert, wrappers
@@ -150,6 +152,9 @@ SHARING: dict[str, Call] = {
         {"x": convert(F4, "dask")}, "dask", copy=False, dtypes={"float32": "float64"}
     ),
     "sparse array, to NumPy": lambda: convert({"x": convert(F4, "sparse")}, "numpy", copy=False),
+    "another dtype, sparse to itself": lambda: convert(
+        {"x": convert(F4, "sparse")}, "sparse", copy=False, dtypes={"float32": "float64"}
+    ),
     "to sparse": lambda: convert({"x": F4}, "sparse", copy=False),
     "array-api-strict on another device, to NumPy": lambda: convert(
         {"x": convert(F4, "array_api_strict", "device1")}, "numpy", copy=False
@@ -179,6 +184,16 @@ def _as_if_forked() -> Any:
         return Converter("jax")
 
 
+def _sharding_without_devices() -> Any:
+    mesh = jax.sharding.AbstractMesh((1,), ("env",))
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("env"))
+
+
+def _in_fake_mode() -> Any:
+    with FakeTensorMode():
+        return convert(F4.copy(), "torch")
+
+
 OPTIONS: dict[str, Call] = {
     'copy="yes"': lambda: Converter("numpy", copy="yes"),  # type: ignore[arg-type]
     'dtypes="float32"': lambda: Converter("numpy", dtypes="float32"),  # type: ignore[arg-type]
@@ -189,6 +204,13 @@ OPTIONS: dict[str, Call] = {
     'device="device9" of array-api-strict': lambda: Converter("array_api_strict", "device9"),
     'device="npu" of MLX': lambda: Converter("mlx", "npu"),
     'device="cuda" of a library of nobody\'s': lambda: Converter(_stranger(asarray=_asarray), "cuda"),
+    'device="meta" of torch': lambda: Converter("torch", "meta"),
+    "a sharding of JAX that has no devices": lambda: Converter("jax", _sharding_without_devices()).device_name,
+    "a recorded sharding over more devices than there are": lambda: Converter(
+        "jax", {"mesh": {"env": 99}, "spec": ["env"], "devices": ["cpu:98"] * 99, "memory_kind": None}
+    ),
+    "env_device=object()": lambda: arrayferry.wrap(_single(), "numpy", env_device=object()),
+    "torch in FakeTensorMode": _in_fake_mode,
     "JAX in a forked process, where it had started before": _as_if_forked,
 }
 

@@ -96,9 +96,9 @@ def test_modules_devices_and_dtypes_are_recorded_by_name() -> None:
         ),
         (
             wrappers.NumpyToTorch(
-                gym.make("CartPole-v1"), torch.device("meta"), dtypes={np.float64: torch.float32}
+                gym.make("CartPole-v1"), torch.device("cpu"), dtypes={np.float64: torch.float32}
             ),
-            "meta",
+            "cpu",
         ),
         (wrappers.ArrayConversion(gym.make("CartPole-v1"), np, jnp, None, jax.devices("cpu")[0]), "cpu:0"),
         (wrappers.NumpyToJax(gym.make("CartPole-v1"), jax.devices("cpu")[0]), "cpu:0"),

@@ -31,7 +31,7 @@ enum { WALK, FLOAT, BOOL, SCALAR }; /* what becomes of the value in a slot */
 /* The objects that a Walker holds. */
 enum {
     ACTIONS, IS_MODE_ON, WITHOUT_MODE, SLOTS, REPACK, /* its arguments */
-    ARRAY_ACTION, FROM_PRIVATE, REFUSAL,              /* of its LeafConverter */
+    ARRAY_ACTION, FROM_PRIVATE, REFUSAL, MAKES,       /* of its LeafConverter */
     UNCHANGED, KEEP, CONTAINER, DICT, LIST, TUPLE,    /* of the walk in Python */
     OPEN, PYTHON_WALK, SLOT_TYPE, PATH_OF, LOCATE, REPORT_KEPT, REFUSE_CYCLE,
     HELD
@@ -396,8 +396,13 @@ static PyObject *convert_leaf(Call *call, PyObject *action, PyObject *value, int
         PyObject *new = PyObject_CallOneArg(walker->held[FROM_PRIVATE], value);
         if (new == NULL) {
             locate(call, up, value);
+            return NULL;
         }
-        return new;
+        PyObject *makes = walker->held[MAKES];
+        if (makes == Py_None || (PyObject *)Py_TYPE(new) == makes) {
+            return new;
+        }
+        Py_DECREF(new); /* it has no values: the action says so */
     }
     PyObject *arguments[] = {value, mine ? Py_True : Py_False};
     PyObject *found = PyObject_Vectorcall(action, arguments, 2, NULL);
@@ -601,6 +606,7 @@ static int read_leaf(Walker *self, PyObject *leaf)
     self->held[ARRAY_ACTION] = PyObject_GetAttrString(leaf, "array_action");
     self->held[FROM_PRIVATE] = PyObject_GetAttrString(leaf, "from_private");
     self->held[REFUSAL] = PyObject_GetAttrString(leaf, "refusal");
+    self->held[MAKES] = PyObject_GetAttrString(leaf, "makes");
     if (plain) {
         self->plain = PyLong_AsUnsignedLongLong(plain);
     }

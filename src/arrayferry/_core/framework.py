@@ -54,6 +54,8 @@ class FastPaths:
             or None.
         plain_dtypes: `(device)` to the names of the dtypes whose arrays `from_private` takes as they are, at
             all times and whatever their bytes.
+        makes: `()` to the one type of what `from_private` returns; anything else has no values. None where
+            the type says nothing.
         aliases: whether what `from_private` returns always lies on the very memory that it was given.
         to_private: `(type)` to a function that makes a private NumPy array of an array of exactly that type,
             and returns None where in doubt; or None.
@@ -67,6 +69,7 @@ class FastPaths:
 
     from_private: Callable[[Any], Callable[[Array], Any] | None] = lambda device: None
     plain_dtypes: Callable[[Any], frozenset[str]] = lambda device: frozenset()
+    makes: Callable[[], type | None] = lambda: None
     aliases: bool = False
     to_private: Callable[[type], Callable[[Any], Array | None] | None] = lambda cls: None
     item: Callable[[type], Callable[[Any], Any] | None] = lambda cls: None

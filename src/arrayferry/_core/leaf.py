@@ -74,6 +74,7 @@ class LeafConverter:
         self.has_bools = fast is not None and "bool" in target.dtypes(device) and "bool" not in wanted
         self.shares = copy is False
         self.from_private = fast
+        self.makes = target._fast.makes() if fast else None
         self._is_numpy = target.name == "numpy"
         self._alignment = target._fast.alignment
         self._fast_dtypes = self.plain | {np.dtype(bool)} if self.has_bools else self.plain
@@ -226,7 +227,9 @@ class LeafConverter:
     def _hand_over(self, array: Array, source: Framework | None = None, device: Any = None) -> Any:
         try:
             if device is None and array.dtype in self._fast_dtypes:
-                return self.from_private(array)  # type: ignore[misc]  # there is one, or none is fast
+                made = self.from_private(array)  # type: ignore[misc]  # there is one, or none is fast
+                if self.makes is None or type(made) is self.makes:
+                    return made  # otherwise `from_numpy` says what is wrong
             return self.target.from_numpy(array, self.device if device is None else device, False)
         except _REFUSALS as error:
             raise self.refusal(array, error, source) from error

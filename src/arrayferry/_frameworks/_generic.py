@@ -23,9 +23,12 @@ __all__ = ["framework_of_module", "framework_of_type"]
 
 # How an array may be seen or copied by NumPy, in the order in which it is tried.
 _VIEWS: tuple[Callable[[Any], Any], ...] = (lambda array: np.from_dlpack(array, copy=False),)
-_COPIES: tuple[Callable[[Any], Any], ...] = (
+_DLPACK: tuple[Callable[[Any], Any], ...] = (
     np.from_dlpack,
     lambda array: np.from_dlpack(array, device="cpu"),
+)
+_COPIES: tuple[Callable[[Any], Any], ...] = (
+    *_DLPACK,
     lambda array: array.__array__(),
     lambda array: array.numpy(),
     lambda array: array.to_numpy(),
@@ -36,7 +39,9 @@ _COPIES: tuple[Callable[[Any], Any], ...] = (
 def to_numpy(array: Any, share: bool) -> Array | None:
     """Return a view or a copy, whichever the array gives; None if its elements are not numbers."""
     has_counterpart = True
-    for read in _VIEWS if share else _COPIES:
+    # What has no dtype to compare with is exact only by DLPack, which carries it: a null may become a NaN.
+    exact = _COPIES if hasattr(array, "dtype") else _DLPACK
+    for read in _VIEWS if share else exact:
         try:
             found = read(array)
         except Exception:  # an unknown library may raise anything

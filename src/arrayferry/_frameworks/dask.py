@@ -1,6 +1,6 @@
 """Dask: arrays in chunks, computed when their values are needed.
 
-* a dask array -> computed; to dask itself -> a copy that stays lazy
+* a dask array -> computed, to dask itself too: what is lazy would be read later, when it may have changed
 * a NumPy array -> `dask.array.from_array` of private memory
 * chunks that are not NumPy arrays -> converted by the framework that they belong to
 """
@@ -14,7 +14,6 @@ import numpy as np
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
 from arrayferry._core.framework import Array, Framework
 from arrayferry._core.registry import framework_of
-from arrayferry._frameworks._numpy_dtypes import copy_within
 from arrayferry.errors import SharingError
 
 if TYPE_CHECKING:
@@ -60,6 +59,5 @@ FRAMEWORK = Framework(
     to_numpy=to_numpy,
     from_numpy=from_numpy,
     dtypes=dtypes,
-    copy_within=copy_within,
     distributions=("dask",),
 )

@@ -25,6 +25,7 @@ from arrayferry._core.dtypes import ML_DTYPES, STANDARD
 from arrayferry._core.framework import Array, Devices, FastPaths, Framework
 from arrayferry._core.speedups import speedups
 from arrayferry._frameworks._jax_put import array_type, forget, put_on
+from arrayferry._frameworks._jax_shardings import as_data, from_data
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -157,12 +158,17 @@ def from_dlpack(array: Any) -> jax.Array:
 
 
 def find_device(spec: Any) -> Any:
-    """Return the `jax.Device` of a name such as `"cpu:1"` or `"gpu"`; a device or sharding as it is."""
+    """Return the `jax.Device` of a name such as `"cpu:1"` or `"gpu"`; a device or sharding as it is.
+
+    What `device_name` has made of a sharding becomes a sharding again.
+    """
     import jax
 
     _refuse_if_forked()
     if spec is None or isinstance(spec, (jax.Device, jax.sharding.Sharding)):
         return spec
+    if isinstance(spec, dict):
+        return from_data(spec, find_device)
     platform, _, index = str(spec).partition(":")
     try:
         return jax.devices(_checked_platform(platform))[_checked_index(index or "0")]
@@ -184,11 +190,11 @@ def _checked_index(index: str) -> int:
 
 
 def device_name(device: Any) -> Any:
-    """Return a name such as `"cpu:1"`. A sharding has none, and is returned as it is."""
+    """Return a name such as `"cpu:1"`; of a sharding, plain data."""
     import jax
 
     if isinstance(device, jax.sharding.Sharding):
-        return device
+        return as_data(device, device_name)
     return f"{device.platform}:{jax.devices(device.platform).index(device)}"
 
 

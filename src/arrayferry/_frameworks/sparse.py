@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from arrayferry._core.dtypes import STANDARD
+from arrayferry._core.dtypes import STANDARD, cast_for
 from arrayferry._core.framework import Array, Framework
-from arrayferry._frameworks._numpy_dtypes import copy_within
 from arrayferry.errors import SharingError
 
 if TYPE_CHECKING:
@@ -36,6 +35,20 @@ def from_numpy(array: Array, device: Any, share: bool) -> sparse.COO:
     if share:
         raise SharingError("a sparse array cannot share dense memory", "copy=None")
     return sparse.COO.from_numpy(array)
+
+
+def copy_within(
+    array: sparse.SparseArray, device: Any, dtype: str | None, share: bool
+) -> sparse.SparseArray | None:
+    """Return a copy in the same format; with `share`, the array itself."""
+    cast = cast_for(array.dtype, STANDARD, dtype)
+    if cast is None:
+        return None
+    if share:
+        if not cast.same:
+            raise SharingError(f"{array.dtype} is not {cast.dtype}", "copy=None, which makes it so")
+        return array
+    return array.copy() if cast.same else array.astype(cast.dtype)
 
 
 def dtypes(device: Any) -> frozenset[str]:

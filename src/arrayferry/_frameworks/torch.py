@@ -112,7 +112,7 @@ def _as_tensor(array: Array, device: torch.device | None) -> torch.Tensor:
     except TypeError:  # a dtype of ml_dtypes
         bits = np.int16 if array.dtype.itemsize == 2 else np.int8
         tensor = torch.from_numpy(array.view(bits)).view(getattr(torch, array.dtype.name))
-    return tensor if device is None else tensor.to(device)
+    return _made(tensor if device is None else tensor.to(device))
 
 
 def copy_within(
@@ -132,7 +132,30 @@ def copy_within(
     with torch.inference_mode(False), torch.no_grad(), _one_thread() if _forked else _ALL_THREADS:
         # A tensor made in inference_mode may be copied outside of it, but not viewed.
         moved = tensor.to(there, wanted, copy=True, memory_format=torch.contiguous_format)
-        return moved.resolve_conj().resolve_neg()
+        copy = _made(moved.resolve_conj().resolve_neg())
+        _wait_for(there)
+        return copy
+
+
+def _wait_for(device: torch.device) -> None:
+    """Wait for what an accelerator has to do: the memory that it reads may be gone after this call."""
+    import torch
+
+    if device.type == "cpu":
+        return
+    module = getattr(torch, device.type)
+    if hasattr(module, "current_stream"):
+        module.current_stream(device).synchronize()
+    else:
+        module.synchronize()
+
+
+def _made(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor that torch has made, unless a mode is on in which it has no values."""
+    if not _is_plain(type(tensor)):
+        what = f"torch makes a {type(tensor).__name__} here, which has no values"
+        raise UnsupportedError(what, "convert outside of FakeTensorMode and other dispatch modes")
+    return tensor
 
 
 def _with_index(device: torch.device) -> torch.device:
@@ -161,17 +184,20 @@ def find_device(spec: Any) -> torch.device | None:
     except Exception as error:  # each backend raises its own kind of error, even AssertionError
         hint = f"the devices here are: {', '.join(available_devices())}"
         raise DeviceError(f"torch has no device {str(spec)!r} here", hint) from error
+    if found.type == "meta":
+        hint = f"the devices here are: {', '.join(available_devices())}"
+        raise DeviceError("torch's device 'meta' has shapes, but no values", hint)
     return found
 
 
 def available_devices() -> tuple[str, ...]:
-    """Return the names of the CPU, the accelerators, and `meta`, which has shapes but no values."""
+    """Return the names of the CPU and the accelerators."""
     import torch
 
     accelerators = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
     if torch.backends.mps.is_available():
         accelerators.append("mps")
-    return ("cpu", *accelerators, "meta")
+    return ("cpu", *accelerators)
 
 
 def dtypes(device: torch.device | None) -> frozenset[str]:
@@ -294,6 +320,7 @@ FRAMEWORK = Framework(
     _fast=FastPaths(
         from_private=from_private,
         plain_dtypes=lambda device: STANDARD & dtypes(device),
+        makes=lambda: sys.modules["torch"].Tensor,
         aliases=True,
         to_private=to_private,
         item=lambda cls: cls.tolist if cls is sys.modules["torch"].Tensor else None,

@@ -5,6 +5,7 @@ What a step returns, and which of it are numbers and flags, is known here and no
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -18,9 +19,15 @@ from arrayferry._core.convert import Converter, Namespace, keeping_numbers
 from arrayferry._core.dtypes import is_known
 from arrayferry._core.framework import Framework
 from arrayferry._core.messages import note_on, warn_caller
-from arrayferry._core.registry import can_make_arrays, describe, find_unpickled_framework, framework_of
+from arrayferry._core.registry import (
+    can_make_arrays,
+    describe,
+    find_unpickled_framework,
+    framework_of,
+    registered,
+)
 from arrayferry._core.walk import Slot
-from arrayferry.errors import FerryError, FrameworkWarning, KeptWarning, UnsupportedError
+from arrayferry.errors import DeviceError, FerryError, FrameworkWarning, KeptWarning, UnsupportedError
 from arrayferry.spaces.members import fast_member_caster, member_caster, to_numpy
 from arrayferry.spaces.target import convert_space
 from arrayferry.wrappers._spoken import spoken_by
@@ -208,7 +215,9 @@ class Boundary:
         return {
             "env_xp": None if self._is_learning else self.incoming.framework.name,
             "target_xp": self.outgoing.framework.name,
-            "env_device": self._env_device if self._is_learning else self.incoming.device_name,
+            "env_device": _name_of_device(self._env_device)
+            if self._is_learning
+            else self.incoming.device_name,
             "target_device": self.outgoing.device_name,
             "copy": self.outgoing.copy,
             "dtypes": self.outgoing.dtypes or None,
@@ -242,6 +251,17 @@ def _owner_of_action_space(env: Any) -> Any:
     while isinstance(env, (gym.Wrapper, VectorWrapper)) and env._action_space is None:
         env = env.env
     return env
+
+
+def _name_of_device(device: Any) -> Any:
+    """Return the name of a device of any framework that is imported."""
+    if device is None or isinstance(device, (str, dict)):
+        return device
+    for framework in registered().values():
+        if framework.modules[0] in sys.modules:
+            with suppress(FerryError):
+                return framework.devices.name(framework.devices.find(device))
+    raise DeviceError(f"env_device={device!r} is no device of an imported framework", "pass it by its name")
 
 
 def _rebuild(env: Any, arguments: dict[str, Any], scalars: Any) -> Boundary:
