@@ -22,7 +22,15 @@ from arrayferry._core.type_cache import TypeCache, forget_decisions, on_register
 from arrayferry._core.walk import KEEP, Action, Slot, unchanged
 from arrayferry.errors import FerryError, OptionError
 
-__all__ = ["Converter", "Namespace", "convert", "is_registered", "keeping_numbers", "register_leaf"]
+__all__ = [
+    "Converter",
+    "Namespace",
+    "convert",
+    "is_registered",
+    "keeping_numbers",
+    "leaf_tables",
+    "register_leaf",
+]
 
 _T = TypeVar("_T")
 
@@ -50,8 +58,16 @@ def register_leaf(cls: type[_T], become: Callable[[_T, Converter], Any]) -> None
     forget_decisions()
 
 
-def _registered_leaf(cls: type) -> Callable[[Any, Converter], Any] | None:
+def _leaf_of_a_base(cls: type) -> Callable[[Any, Converter], Any] | None:
     return next((_registered_leaves[base] for base in cls.__mro__ if base in _registered_leaves), None)
+
+
+# Asked in this order what is registered for a type.
+leaf_tables: list[Callable[[type], Callable[[Any, Converter], Any] | None]] = [_leaf_of_a_base]
+
+
+def _registered_leaf(cls: type) -> Callable[[Any, Converter], Any] | None:
+    return next(filter(None, (find(cls) for find in leaf_tables)), None)
 
 
 def is_registered(cls: type) -> bool:
@@ -144,9 +160,13 @@ class Converter:
 
     def _decide_action(self, cls: type) -> Action:
         """Return what becomes of objects of a type. Asked once for each."""
-        leaf = self._leaf
         if become := _registered_leaf(cls):
             return self._registered_action(cls, become)
+        return self._decide_unregistered(cls)
+
+    def _decide_unregistered(self, cls: type) -> Action:
+        """Return what becomes of objects of a type, whatever leaves are registered."""
+        leaf = self._leaf
         if (registered := containers.registered_container(cls)) is not None:
             return registered
         if issubclass(cls, Enum):

@@ -9,27 +9,29 @@ from typing import TYPE_CHECKING, Any, Literal
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from arrayferry._core.convert import Namespace, convert
+from arrayferry._core.convert import Namespace
 from arrayferry._core.messages import refuse_choice
 from arrayferry.errors import UnsupportedError
 from arrayferry.sanitizer.switch import Mode, unwatched, watched
 from arrayferry.wrappers._base import ArrayT, ConversionWrapper
 from arrayferry.wrappers._boundary import Boundary
+from arrayferry.wrappers._function import (
+    Array,
+    Device,
+    array_conversion,
+    module_name_to_namespace,
+    module_namespace,
+)
 from arrayferry.wrappers._prepare import cast_reset, cast_step, chain, reward_caster, with_arrays
 
-__all__ = ["ArrayConversion", "Device", "array_conversion"]
-
-Device = Any  # as Gymnasium has it
-
-
-def array_conversion(value: Any, xp: Namespace, device: Device | None = None) -> Any:
-    """Convert a value to the framework `xp`: `convert`, by the name that Gymnasium gave it.
-
-    >>> import numpy as np
-    >>> array_conversion({"reward": 1.5, "mission": "go left"}, np)
-    {'reward': array(1.5), 'mission': 'go left'}
-    """
-    return convert(value, xp, device)
+__all__ = [
+    "ArrayConversion",
+    "Array",
+    "Device",
+    "array_conversion",
+    "module_name_to_namespace",
+    "module_namespace",
+]
 
 
 class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], RecordConstructorArgs):

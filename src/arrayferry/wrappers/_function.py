@@ -1,0 +1,128 @@
+"""`array_conversion`, the function that Gymnasium's users extend, and the namespaces that it hands out.
+
+In Gymnasium it is a `functools.singledispatch`. Here `convert` asks its table, so that what is registered
+counts wherever a value is converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, singledispatch
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from arrayferry._core.convert import Converter, Namespace, convert, leaf_tables
+from arrayferry._core.convert import _converter as make_converter
+from arrayferry._core.framework import Framework
+from arrayferry._core.registry import find_framework
+from arrayferry._core.type_cache import forget_decisions
+from arrayferry._core.walk import KEEP, Container
+from arrayferry.errors import FerryError
+
+if TYPE_CHECKING:
+    from functools import _SingleDispatchCallable
+
+__all__ = ["Array", "Device", "array_conversion", "module_name_to_namespace", "module_namespace"]
+
+_T = TypeVar("_T")
+
+Array = Any  # as Gymnasium has them
+Device = Any
+
+
+def module_namespace(xp: Namespace) -> ModuleType:
+    """Return the array API namespace of a framework, or its module if array-api-compat does not know it.
+
+    >>> module_namespace(np).__name__
+    'array_api_compat.numpy'
+    """
+    return _namespace(find_framework(xp))
+
+
+@cache
+def _namespace(framework: Framework) -> ModuleType:
+    from array_api_compat import array_namespace  # slow to import
+
+    module = framework.load()
+    try:
+        namespace: ModuleType = array_namespace(framework.from_numpy(np.zeros(0, np.float32), None, False))
+    except TypeError:
+        return module
+    return namespace
+
+
+def module_name_to_namespace(name: str) -> ModuleType:
+    """Import a module, and return its array API namespace."""
+    return module_namespace(import_module(name))
+
+
+def _convert_unregistered(value: Any, xp: Namespace, device: Device | None = None) -> Any:
+    """Convert a value as if nothing were registered for its own type; what is inside it, as ever.
+
+    So a registered function may call what `dispatch` returned before it.
+    """
+    converter = make_converter(xp, device, None, ())
+    found: Any = converter._decide_unregistered(type(value))
+    if type(found) is not Container:
+        found = found(value, False)
+    if type(found) is not Container:
+        return value if found is KEEP else found
+    keys, values = found.open(value)
+    new: list[Any] = []
+    for one in values:
+        try:
+            new.append(converter(one))
+        except FerryError as error:
+            raise error.inside("value").at(f"value{found.step(keys, len(new))}")  # noqa: B904
+    return found.build(value, keys, new)
+
+
+def _registrable(function: Callable[..., _T]) -> _SingleDispatchCallable[_T]:
+    """Give a function the `register`, `dispatch` and `registry` of a `functools.singledispatch`."""
+    table: Any = singledispatch(_convert_unregistered)
+
+    def register(cls: Any, func: Any = None) -> Any:
+        """Register a function `(value, xp, device=None)` for a type, an ABC, or what its annotation says."""
+        done = table.register(cls, func)
+        if func is None and done is not cls:  # a decorator
+            return lambda func: register(cls, func)
+        forget_decisions()
+        return done
+
+    def find(cls: type) -> Callable[[Any, Converter], Any] | None:
+        registered = table.dispatch(cls)
+        if registered is _convert_unregistered:
+            return None
+        return lambda value, converter: registered(value, _namespace(converter.framework), converter.device)
+
+    leaf_tables.append(find)
+    registrable: Any = function
+    registrable.register, registrable.dispatch, registrable.registry = (
+        register,
+        table.dispatch,
+        table.registry,
+    )
+    return registrable  # type: ignore[no-any-return]
+
+
+@_registrable
+def array_conversion(value: Any, xp: Namespace, device: Device | None = None) -> Any:
+    """Convert a value to the framework `xp`: `convert`, by the name that Gymnasium gave it.
+
+    It is extended as in Gymnasium, and what is registered counts wherever a value is converted. A registered
+    function gets the namespace and the device. Those of `arrayferry.register_leaf` come first, and get the
+    converter, which knows the other options too.
+
+    >>> array_conversion({"reward": 1.5, "mission": "go left"}, np)
+    {'reward': array(1.5), 'mission': 'go left'}
+    >>> class Celsius(float): ...
+    >>> @array_conversion.register(Celsius)
+    ... def _(value, xp, device=None):
+    ...     return xp.asarray(value + 273.15, device=device)
+    >>> array_conversion([Celsius(1.0)], np)
+    [array(274.15)]
+    """
+    return convert(value, xp, device)
