@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from gymnasium.utils import RecordConstructorArgs
@@ -9,6 +10,7 @@ from gymnasium.utils import RecordConstructorArgs
 from arrayferry._core.dtypes import dtype_name
 from arrayferry.spaces.members import to_numpy
 from arrayferry.wrappers._boundary import Boundary
+from arrayferry.wrappers._function import Device, module_namespace
 from arrayferry.wrappers._prepare import Prepare
 
 __all__ = ["ArrayT", "ConversionWrapper", "Pair"]
@@ -63,6 +65,32 @@ class ConversionWrapper(Generic[ArrayT]):
     def render(self) -> Any:
         """Return the frames as NumPy arrays, for people and for video writers."""
         return to_numpy(self.env.render())
+
+    # ---- what subclasses that were written for Gymnasium use ------------------------------------------
+
+    @property
+    def _env_xp(self) -> ModuleType:
+        """The namespace of the environment's framework, or of the one that is assumed so far."""
+        return module_namespace(self._boundary.incoming.framework)
+
+    @property
+    def _target_xp(self) -> ModuleType:
+        return module_namespace(self._boundary.outgoing.framework)
+
+    @property
+    def _env_device(self) -> Device | None:
+        """Where actions go, as the framework's own object; None for its default."""
+        return self._boundary.incoming.device
+
+    @property
+    def _target_device(self) -> Device | None:
+        return self._boundary.outgoing.device
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
 
 
 class Pair:
