@@ -11,10 +11,15 @@ import numpy as np
 
 import arrayferry
 from arrayferry import wrappers
-from arrayferry.wrappers import vector
+from arrayferry.wrappers import RecordVideo, TimeLimit, vector
+from arrayferry.wrappers.array_conversion import array_conversion
+from arrayferry.wrappers.transform_action import DiscretizeAction
+from arrayferry.wrappers.utils import RunningMeanStd, rescale_box
+from arrayferry.wrappers.vector.vectorize_reward import ClipReward
 
 if TYPE_CHECKING:
     import gymnasium as gym
+    import gymnasium.wrappers as theirs
     import torch
     from typing_extensions import reveal_type
 
@@ -92,7 +97,36 @@ def told(env: gym.Env[Any, Any]) -> None:
     reveal_type(conversion.render())
 
 
+def names_of_gymnasium(
+    env: gym.Env[Any, Any], envs: gym.vector.VectorEnv[Any, Any, Any], statistics: RunningMeanStd
+) -> None:
+    # TimeLimit[Any, Any]
+    reveal_type(TimeLimit(env, max_episode_steps=10))
+    limited: theirs.TimeLimit[Any, Any] = wrappers.TimeLimit(env, 10)
+    recorded: theirs.RecordVideo[Any, Any] = RecordVideo(limited, "videos")
+    kinds: list[type[theirs.DiscretizeAction[Any, Any]]] = [DiscretizeAction, wrappers.DiscretizeAction]
+    # RunningMeanStd
+    reveal_type(statistics)
+    # tuple[Box[floating[Any] | integer[Any]], def (ndarray) -> ndarray, def (ndarray) -> ndarray]
+    reveal_type(rescale_box(gym.spaces.Box(-1, 1), np.float32(0), np.float32(1)))
+    # RecordEpisodeStatistics[Any, Any]
+    reveal_type(vector.RecordEpisodeStatistics(envs))
+    clipped: theirs.vector.ClipReward[Any, Any] = ClipReward(envs, 0, 1)
+    print(recorded, kinds, clipped)
+
+
+@array_conversion.register(complex)
+def convert_complex(value: complex, xp: Any, device: Any = None) -> Any:
+    return xp.asarray([value.real, value.imag], device=device)
+
+
 def wrong(env: gym.Env[Any, Any]) -> None:
+    # error: arg-type
+    TimeLimit(env, "ten")
+    # error: attr-defined
+    print(wrappers.NoSuchWrapper)
+    # error: attr-defined
+    print(vector.NoSuchWrapper)
     # error: call-overload
     arrayferry.wrap("CartPole-v1", "torch")
     # error: arg-type

@@ -6,6 +6,7 @@ Nothing here uses arrayferry to judge what arrayferry did.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -117,3 +118,13 @@ def assert_same_form(got: Any, want: Any, where: str = "value") -> None:
         assert one.tobytes() == other.tobytes(), f"{where}: {one} instead of {other}"
     else:
         assert got == want, f"{where}: {got!r} instead of {want!r}"
+
+
+def public_names(module: ModuleType) -> set[str]:
+    """What a module offers: what it lists, and what it defines and does not call private."""
+    defined = {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+    }
+    return defined | set(getattr(module, "__all__", ()))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
+import pkgutil
 from typing import Any
 
 import gymnasium as gym
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 import arrayferry.wrappers
+from wrappers.compare import public_names
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("jax")
@@ -41,17 +44,100 @@ def test_the_conversions_are_ours(where: str, name: str) -> None:
     assert issubclass(found, gym.vector.VectorWrapper if where else gym.Wrapper)
 
 
-@pytest.mark.parametrize("where", THEIRS)
-@pytest.mark.parametrize("name", SUBMODULES)
-def test_the_submodules_have_the_public_names_of_theirs(where: str, name: str) -> None:
-    theirs = importlib.import_module(f"gymnasium.wrappers{where}.{name}")
-    ours = importlib.import_module(f"arrayferry.wrappers{where}.{name}")
-    for public in theirs.__all__:
-        found = getattr(ours, public)
-        assert public == "Device" or found.__module__.startswith("arrayferry"), public
+TWINS = [found.name for found in pkgutil.walk_packages(gymnasium.wrappers.__path__, "gymnasium.wrappers.")]
+
+
+@pytest.mark.parametrize("theirs", TWINS)
+def test_every_module_has_a_twin_with_its_public_names(theirs: str) -> None:
+    module = importlib.import_module(theirs)
+    name = theirs.replace("gymnasium", "arrayferry")
     scope: dict[str, Any] = {}
-    exec(f"import arrayferry.wrappers{where}.{name}\nfrom arrayferry.wrappers{where} import {name}", scope)
-    assert scope[name] is not None
+    exec(f"import {name}\nfrom {name} import {', '.join(public_names(module))}", scope)
+    exec(f"from {name.rpartition('.')[0]} import {name.rpartition('.')[2]} as found", scope)
+    assert scope["found"] is importlib.import_module(name) is eval(name, scope)
+    ours = set(SUBMODULES) & set(theirs.split("."))
+    for one in public_names(module) - {"Device", *CONVERSIONS}:
+        is_same = scope[one] is getattr(module, one)
+        assert not is_same if ours else is_same, one
+
+
+@pytest.mark.parametrize("theirs", TWINS)
+def test_every_twin_is_a_file_that_editors_find(theirs: str) -> None:
+    found = importlib.util.find_spec(theirs.replace("gymnasium", "arrayferry"))
+    assert found is not None
+    assert found.origin is not None, "only the finder makes it: add the file"
+    assert "arrayferry" in found.origin
+
+
+@pytest.mark.parametrize("where", [*THEIRS, ".common", ".utils", ".vector.rendering"])
+def test_import_star_gives_the_names_of_theirs_and_ours(where: str) -> None:
+    ours: dict[str, Any] = {}
+    theirs: dict[str, Any] = {}
+    exec(f"from arrayferry.wrappers{where} import *", ours)
+    exec(f"from gymnasium.wrappers{where} import *", theirs)
+    assert set(theirs) <= set(ours)
+    assert set(ours) - set(theirs) <= {"wrap", "NumpyToJax", "TorchToJax", "TorchToNumpy"}
+
+
+def test_the_names_that_are_only_for_annotations_are_there() -> None:
+    theirs = pytest.importorskip("gymnasium.wrappers.array_conversion")
+    ours = arrayferry.wrappers.array_conversion
+    assert (ours.Array, ours.Device) == (theirs.Array, theirs.Device) == (Any, Any)
+
+
+def test_what_is_listed_is_in_dir() -> None:
+    for module in (arrayferry.wrappers, arrayferry.wrappers.vector):
+        assert {"RecordVideo", "NumpyToTorch", "pairs"} <= set(dir(module))
+
+
+NEWER_GYMNASIUM = """
+import sys
+
+import gymnasium.wrappers
+
+gymnasium.wrappers.__path__.append({folder!r})
+gymnasium.wrappers.__all__.append("Added")
+gymnasium.wrappers.Added = type("Added", (), {{}})
+
+import arrayferry.wrappers.new, arrayferry.wrappers.pack.inner
+from arrayferry.wrappers import *
+from arrayferry.wrappers import new
+from arrayferry.wrappers.pack import inner, lazy
+
+assert Added is gymnasium.wrappers.Added
+assert new is arrayferry.wrappers.new
+assert new.New is gymnasium.wrappers.new.New
+assert new._private == 1
+assert new.__name__ == "arrayferry.wrappers.new" != gymnasium.wrappers.new.__name__
+assert inner.Inner is gymnasium.wrappers.pack.inner.Inner
+assert lazy == 3
+assert "jax" not in sys.modules and "torch" not in sys.modules
+try:
+    import arrayferry.wrappers.no_such_module
+except ModuleNotFoundError as error:
+    assert "arrayferry.wrappers.no_such_module" in str(error)
+else:
+    raise AssertionError
+"""
+
+
+def test_modules_and_names_of_a_newer_gymnasium_are_found(run_python: Any, tmp_path: Any) -> None:
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "new.py").write_text("__all__ = ['New']\nclass New: ...\n_private = 1")
+    (tmp_path / "pack" / "__init__.py").write_text("def __getattr__(name): return {'lazy': 3}[name]")
+    (tmp_path / "pack" / "inner.py").write_text("class Inner: ...")
+    run_python(NEWER_GYMNASIUM.format(folder=str(tmp_path)))
+
+
+def test_a_conversion_module_is_ours_even_if_theirs_was_imported_first(run_python: Any) -> None:
+    run_python(
+        "import gymnasium.wrappers.jax_to_numpy\n"
+        "import gymnasium.wrappers.vector.jax_to_numpy\n"
+        "import arrayferry.wrappers\n"
+        "for package in (arrayferry.wrappers, arrayferry.wrappers.vector):\n"
+        "    assert package.jax_to_numpy.__name__ == package.__name__ + '.jax_to_numpy'\n"
+        "    assert package.common.__name__ == package.__name__ + '.common'\n"
+    )
 
 
 def functions() -> list[tuple[str, str]]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium.wrappers
 import pytest
+
+from wrappers.compare import public_names
 
 ROOT = Path(__file__).resolve().parents[2]
 API = ROOT / "tests" / "typing" / "api.py"
@@ -34,9 +39,8 @@ PROMISED = {
 }
 
 
-@pytest.fixture(scope="module")
-def reported() -> dict[int, list[str]]:
-    """What mypy says of each line, by the project's own settings. (Half a minute without its cache.)"""
+def run_mypy(file: Path) -> str:
+    """What mypy says of a file, by the project's own settings. (Half a minute without its cache.)"""
     pytest.importorskip("mypy")
     pytest.importorskip("torch")
     pytest.importorskip("jax")
@@ -49,7 +53,7 @@ def reported() -> dict[int, list[str]]:
             "--config-file",
             "pyproject.toml",
             "--show-error-codes",
-            str(API),
+            str(file),
         ],
         cwd=ROOT,
         env={**os.environ, "MYPYPATH": str(ROOT / "src")},
@@ -58,8 +62,14 @@ def reported() -> dict[int, list[str]]:
         check=False,
     )
     assert done.returncode in (0, 1), done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def reported() -> dict[int, list[str]]:
+    """What mypy says of each line of the API."""
     found: dict[int, list[str]] = {}
-    for line in done.stdout.splitlines():
+    for line in run_mypy(API).splitlines():
         if line.startswith("tests/typing/api.py") and (match := REPORT.search(line)):
             found.setdefault(int(match["line"]), []).append(match["error"] or short(match["type"]))
     return found
@@ -80,3 +90,18 @@ def test_there_are_promises() -> None:
     assert any("Tensor" in kind for kind in kinds)
     assert any("Array" in kind for kind in kinds)
     assert any("ndarray" in kind for kind in kinds)
+
+
+def test_mypy_finds_every_public_name_of_gymnasiums_wrappers(tmp_path: Path) -> None:
+    """In our modules of the same names; what a newer Gymnasium adds is reported here."""
+    pytest.importorskip("jax")
+    packages = pkgutil.walk_packages(gymnasium.wrappers.__path__, "gymnasium.wrappers.")
+    names = ["gymnasium.wrappers", *(found.name for found in packages)]
+    lines = [
+        f"from {name.replace('gymnasium', 'arrayferry')} import {public} as _{number}_{public}\n"
+        for number, name in enumerate(names)
+        for public in public_names(importlib.import_module(name))
+    ]
+    (tmp_path / "imports.py").write_text("".join(lines))
+    assert len(lines) > 100
+    assert "error" not in run_mypy(tmp_path / "imports.py")

@@ -1,18 +1,23 @@
+# ruff: noqa: F403
 """The wrappers for vector environments, by the names that they have in `gymnasium.wrappers.vector`."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from gymnasium.wrappers import vector as _gymnasium
-
+from arrayferry.wrappers import _twins
 from arrayferry.wrappers.vector import pairs as _pairs
 from arrayferry.wrappers.vector.array_conversion import ArrayConversion as ArrayConversion
-from arrayferry.wrappers.vector.pairs import *  # noqa: F403
+from arrayferry.wrappers.vector.pairs import *
 
-__all__ = ["ArrayConversion"]
-__all__ += _pairs.__all__
+if TYPE_CHECKING:  # at run time they are Gymnasium's, when they are used
+    from arrayferry.wrappers.vector.common import *
+    from arrayferry.wrappers.vector.dict_info_to_list import *
+    from arrayferry.wrappers.vector.rendering import *
+    from arrayferry.wrappers.vector.stateful_observation import *
+    from arrayferry.wrappers.vector.stateful_reward import *
+    from arrayferry.wrappers.vector.vectorize_action import *
+    from arrayferry.wrappers.vector.vectorize_observation import *
+    from arrayferry.wrappers.vector.vectorize_reward import *
 
-
-def __getattr__(name: str) -> Any:
-    return getattr(_gymnasium, name)
+_twins.add_names(__name__, ["ArrayConversion", *_pairs.__all__])

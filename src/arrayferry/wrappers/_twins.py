@@ -1,0 +1,66 @@
+"""Gymnasium's own modules, by the names that they would have here.
+
+A module of `gymnasium.wrappers` and the one that has its name here are *twins*. The twins of the conversion
+modules are ours. All others hold Gymnasium's own objects: for each that we know there is a file, for editors
+and type checkers; a finder makes those that only a newer Gymnasium has.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+__all__ = ["add_names", "install_finder", "mirror"]
+
+_PREFIX = __name__.removesuffix("_twins")
+
+
+def _twin(name: str) -> str:
+    return name.replace("arrayferry", "gymnasium", 1)
+
+
+def mirror(name: str) -> None:
+    """Give one of our modules all names of its twin that it does not have."""
+    own, theirs = vars(sys.modules[name]), vars(import_module(_twin(name)))
+    own.update({key: value for key, value in theirs.items() if own.get(key) is None})
+
+
+def add_names(package: str, ours: Iterable[str]) -> None:
+    """Give one of our packages the names of its twin, each when it is used, besides our own.
+
+    Not all at once: some of them import a framework.
+    """
+    own, theirs = vars(sys.modules[package]), import_module(_twin(package))
+    public = list(dict.fromkeys([*theirs.__all__, *ours]))
+
+    def find(name: str) -> Any:
+        found = getattr(theirs, name)
+        is_submodule = getattr(found, "__name__", "") == f"{theirs.__name__}.{name}"
+        return import_module(f"{package}.{name}") if is_submodule else found
+
+    own.update(__all__=public, __getattr__=find, __dir__=lambda: sorted({*own, *public}))
+
+
+class _Finder(MetaPathFinder, Loader):
+    """Makes the twins for which there is no file."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not fullname.startswith(_PREFIX) or (theirs := find_spec(_twin(fullname))) is None:
+            return None
+        return ModuleSpec(fullname, self, is_package=theirs.submodule_search_locations is not None)
+
+    def exec_module(self, module: ModuleType) -> None:
+        mirror(module.__name__)
+
+
+def install_finder() -> None:
+    """Let the import system ask for twins, after everybody else."""
+    sys.meta_path.append(_Finder())
