@@ -87,7 +87,7 @@ def test_the_names_that_are_only_for_annotations_are_there() -> None:
 
 def test_what_is_listed_is_in_dir() -> None:
     for module in (arrayferry.wrappers, arrayferry.wrappers.vector):
-        assert {"RecordVideo", "NumpyToTorch", "pairs"} <= set(dir(module))
+        assert {*module.__all__, "pairs"} <= set(dir(module))
 
 
 NEWER_GYMNASIUM = """
