@@ -261,7 +261,8 @@ def _name_of_device(device: Any) -> Any:
         if framework.modules[0] in sys.modules:
             with suppress(FerryError):
                 return framework.devices.name(framework.devices.find(device))
-    raise DeviceError(f"env_device={device!r} is no device of an imported framework", "pass it by its name")
+    what = f"env_device is of {type(device).__name__}, which is no device of an imported framework"
+    raise DeviceError(what, "pass it by its name")
 
 
 def _rebuild(env: Any, arguments: dict[str, Any], scalars: Any) -> Boundary:

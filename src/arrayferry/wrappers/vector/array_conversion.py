@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv, VectorWrapper
@@ -21,9 +21,18 @@ from arrayferry.wrappers._prepare import cast_reset, cast_step, chain, reward_ca
 __all__ = ["ArrayConversion"]
 
 
-class ArrayConversion(
-    ConversionWrapper[ArrayT], VectorWrapper[ArrayT, Any, Any, Any, ArrayT], RecordConstructorArgs
-):
+if TYPE_CHECKING:
+
+    class _Wrapper(ConversionWrapper[ArrayT], VectorWrapper[ArrayT, Any, Any, Any, ArrayT]):
+        """Both of them."""
+
+else:
+
+    class _Wrapper(ConversionWrapper[ArrayT], VectorWrapper):  # which is not generic before Gymnasium 1.4
+        """Both of them."""
+
+
+class ArrayConversion(_Wrapper[ArrayT], RecordConstructorArgs):
     """A vector environment of one framework, for an agent of another.
 
     Observations, rewards, dones and infos come out in the agent's framework; actions go in as members
