@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import os
+import sys
 import time
 import typing
-from collections import ChainMap, Counter, OrderedDict, UserDict, defaultdict, deque, namedtuple
+import weakref
+from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict, deque, namedtuple
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
+from unittest.mock import patch
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from arrayferry import convert
+from arrayferry import Converter, convert, frameworks
+from arrayferry._core import convert as _convert
 from arrayferry.errors import CircularError, UnsupportedError
-from arrayferry.testing import CONTAINERS, zip_leaves
+from arrayferry.testing import CONTAINERS, SEPARATE, bits, zip_leaves
+
+NAMES = [name for name, found in frameworks().items() if name not in SEPARATE and found.devices]
 
 LEAF = np.arange(3, dtype="float32")
 
@@ -109,9 +120,17 @@ def test_subclass_comes_back_with_all_it_has(source):
     assert result is not source
 
 
-def test_struct_sequence():
-    source = time.gmtime(0)
-    assert type(convert(source, "numpy")) is time.struct_time
+@pytest.mark.parametrize("source", [time.localtime(0), os.stat(__file__)], ids=["time", "stat"])
+def test_struct_sequence(source):
+    result = convert(source, "numpy")
+    assert type(result) is type(source)
+    before, after = (one.__reduce__()[1] for one in (source, result))
+    assert before[1].keys() == after[1].keys()
+    for old, new in zip([*before[0], *before[1].values()], [*after[0], *after[1].values()], strict=True):
+        assert new is old if isinstance(old, str) else float(new) == pytest.approx(old)
+
+
+def test_struct_sequence_of_torch():
     torch = pytest.importorskip("torch")
     result = convert(torch.max(torch.eye(2), 0), "numpy")
     assert type(result) is torch.return_types.max
@@ -166,6 +185,44 @@ class Slots:
     name: str = "slots"
 
 
+def with_private_slots(base):
+    class Private(base):
+        __slots__ = ("__hidden", "shadowed", "unset")
+
+        def parts(self):
+            return self.__hidden, Private.shadowed.__get__(self)
+
+        def hide(self, value):
+            self.__hidden = value
+            Private.shadowed.__set__(self, value)
+
+    class Shadowing(Private):
+        __slots__ = ("own",)
+        shadowed = property(lambda self: 1 / 0)
+
+        def __getattr__(self, name):
+            return getattr(self, name + "_")
+
+    class Again(Shadowing):
+        __slots__ = ("shadowed",)
+
+    return dataclasses.dataclass(init=False)(Again) if base is object else Again
+
+
+@pytest.mark.parametrize("base", [dict, list, deque, UserDict, object])
+def test_slots_of_bases_with_private_and_shadowed_names(base, name):
+    source = with_private_slots(base)()
+    source.hide(LEAF)
+    source.own, source.shadowed = LEAF, "again"
+    result = convert(source, name)
+    for part in *result.parts(), result.own:
+        assert type(part) is type(convert(LEAF, name))
+    assert source.parts() == (LEAF, LEAF)
+    assert result.shadowed == "again"
+    with pytest.raises(RecursionError):  # it is still not set
+        _ = result.unset
+
+
 @dataclasses.dataclass(kw_only=True)
 class Checked(Plain):
     extra: dataclasses.InitVar[int] = 0
@@ -174,7 +231,15 @@ class Checked(Plain):
         assert isinstance(self.x, np.ndarray), "built by the constructor, with a tensor in x"
 
 
-@pytest.mark.parametrize("cls", [Plain, Frozen, Slots, Checked])
+Weak = dataclasses.make_dataclass(
+    "Weak",
+    ["x", ("name", str, "weak")],
+    slots=True,
+    **({"weakref_slot": True} if sys.version_info >= (3, 11) else {}),
+)
+
+
+@pytest.mark.parametrize("cls", [Plain, Frozen, Slots, Checked, Weak])
 def test_dataclass(cls, name):
     source = cls(x=LEAF)
     result = convert(source, name)
@@ -199,6 +264,63 @@ def test_dataclass_with_an_unset_field():
     result = convert(source, "numpy")
     assert not hasattr(result, "x")
     assert result.name == "plain"
+
+
+@dataclasses.dataclass
+class Failure(ValueError):
+    x: Any
+    code: str = "E1"
+
+
+def test_dataclass_that_is_an_exception(name):
+    source = Failure(LEAF)
+    source.note = "kept"
+    source.__cause__ = cause = KeyError("deeper")
+    try:
+        raise source
+    except Failure:
+        pass
+    result = convert(source, name)
+    assert type(result) is Failure
+    for array in result.x, result.args[0]:
+        assert type(array) is type(convert(LEAF, name))
+    assert (result.code, result.note) == ("E1", "kept")
+    assert result.__cause__ is cause
+    assert result.__traceback__ is source.__traceback__
+    assert source.args == (LEAF,)
+
+
+def test_dataclass_with_native_state_is_refused():
+    @dataclasses.dataclass
+    class Missing(OSError):
+        x: Any
+
+    @dataclasses.dataclass(eq=False)
+    class Names(set):
+        x: Any
+
+    for source in Missing(LEAF), Names(LEAF):
+        with pytest.raises(UnsupportedError, match="register_container"):
+            convert([source], "numpy")
+
+
+@dataclasses.dataclass(init=False)
+class Output(OrderedDict):
+    """A dataclass that is a dict, as models return them."""
+
+    loss: Any = None
+    logits: Any = None
+
+    def __init__(self, **values):
+        super().__init__(values)
+        vars(self).update(values)
+
+
+def test_dataclass_that_is_a_dict(name):
+    result = convert(Output(loss=LEAF), name)
+    assert result.loss is result["loss"]
+    assert type(result.loss) is type(convert(LEAF, name))
+    assert result.logits is None
 
 
 def test_dataclass_itself_is_a_leaf():
@@ -237,9 +359,45 @@ class Squares(Mapping):
         return 3
 
 
-class Forgetful(UserDict):
+class Forgetful(Mapping):
+    """Its items are no dict, and its constructor drops what was set later."""
+
     def __init__(self, values):
-        super().__init__(dict.fromkeys(values, 0))
+        self.pairs, self.note = [*values.items()], ""
+
+    def __getitem__(self, key):
+        return dict(self.pairs)[key]
+
+    def __iter__(self):
+        return iter([key for key, _ in self.pairs])
+
+    def __len__(self):
+        return len(self.pairs)
+
+
+def with_note(mapping, note="lost"):
+    mapping.note = note
+    return mapping
+
+
+class Twice(Forgetful):
+    def __iter__(self):
+        return iter([key for key, _ in self.pairs] * 2)
+
+
+class Other:
+    """An object that can be held weakly."""
+
+
+KEPT_ALIVE = Other()
+
+
+class Tied(dict):
+    """Holds something that would go on with the original."""
+
+    def __init__(self, tie):
+        super().__init__(x=LEAF)
+        self.tie = tie(self)
 
 
 @pytest.mark.parametrize(
@@ -248,6 +406,7 @@ class Forgetful(UserDict):
         MappingProxyType({"x": LEAF, 1: "one"}),
         UserDict({"x": LEAF, 1: "one"}),
         ChainMap({"x": LEAF}, {1: "one", "x": "hidden"}),
+        with_note(UserDict({"x": LEAF, 1: "one"})),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -259,6 +418,34 @@ def test_mapping_comes_back_as_itself(source):
     assert np.array_equal(result["x"], LEAF)
     assert result["x"] is not LEAF
     assert source["x"] is LEAF
+    assert getattr(result, "note", None) == getattr(source, "note", None)
+
+
+def test_chain_has_as_many_maps():
+    source = ChainMap({"x": LEAF}, UserDict(x="hidden"), ChainMap({}, OrderedDict(y=LEAF)))
+    result = convert(source, "numpy")
+    assert [type(one) for one in result.maps] == [dict, UserDict, ChainMap]
+    assert result.maps[1]["x"] == "hidden"
+    assert type(result.maps[2].maps[1]) is OrderedDict
+
+
+def test_proxy_shows_what_it_showed():
+    result = convert(MappingProxyType(defaultdict(list, x=LEAF)), "numpy")
+    assert result["missing"] == []
+    assert result["x"] is not LEAF
+
+
+class Lines(UserList):
+    pass
+
+
+def test_list_of_the_standard_library():
+    source = with_note(Lines([LEAF, "text"]), LEAF)
+    result = convert(source, "numpy")
+    assert type(result) is Lines
+    assert result[0] is not LEAF
+    assert result.note is not LEAF
+    assert result[1] == "text"
 
 
 def test_flax_frozen_dict():
@@ -270,16 +457,58 @@ def test_flax_frozen_dict():
     assert source["layer"]["kernel"] is LEAF
 
 
-@pytest.mark.parametrize("source", [Squares(), Forgetful({"a": 1})], ids=["computed", "forgetful"])
-def test_mapping_that_cannot_be_built_is_refused(source):
+@pytest.mark.parametrize(
+    "source",
+    [
+        Squares(),
+        with_note(Forgetful({"a": LEAF})),
+        Twice({"a": LEAF}),
+        WeakValueDictionary(a=KEPT_ALIVE),
+        WeakKeyDictionary({KEPT_ALIVE: LEAF}),
+        WeakKeyDictionary(),
+        Tied(lambda tied: tied.update),
+        Tied(lambda tied: lambda: tied),
+        Tied(weakref.ref),
+        Tied(lambda tied: partial(print, tied)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_would_lose_something_is_refused(source):
     with pytest.raises(UnsupportedError) as caught:
         convert({"a": [source]}, "numpy")
     assert caught.value.where == 'value["a"][0]'
     assert f"register_container({type(source).__name__}" in caught.value.hint
+    assert caught.value.__cause__ is not None
+
+
+def test_mapping_that_its_constructor_can_build():
+    source = Forgetful({"a": LEAF, 1: "one", "b": LEAF})
+    result = convert(source, "numpy")
+    assert [key for key, _ in result.pairs] == ["a", 1, "b"]
+    assert result["a"] is not result["b"]
+    assert result["a"] is not LEAF
+
+
+def test_functions_among_attributes_stay():
+    for function in print, dict.fromkeys, lambda x, n=3: x[n], partial(print, 1):
+        source = Settings({"x": LEAF}, function)
+        source.n = 3
+        assert convert(source, "numpy").owner is function
+
+
+def test_mapping_of_omegaconf_is_whole_or_refused():
+    OmegaConf = pytest.importorskip("omegaconf").OmegaConf
+    plain = {"name": "run", "on": True}
+    read_only = OmegaConf.create(plain)
+    OmegaConf.set_readonly(read_only, True)
+    for config in OmegaConf.create({"a": "x", "b": "${a}"}), OmegaConf.create({"a": 1}), read_only:
+        with pytest.raises(UnsupportedError, match="register_container"):
+            convert([config], "numpy")
+    assert convert(OmegaConf.create(plain), "numpy") == plain
 
 
 def test_other_collections_are_leaves():
-    for leaf in SimpleNamespace(x=LEAF), {1, 2}, {"x": 1}.keys(), np.nditer(LEAF):
+    for leaf in SimpleNamespace(x=LEAF), WeakSet([KEPT_ALIVE]), {1, 2}, {"x": 1}.keys(), np.nditer(LEAF):
         assert convert([leaf], "numpy")[0] is leaf
 
 
@@ -379,3 +608,221 @@ def test_path_of_every_kind_of_step():
         convert(source, "numpy")
     assert caught.value.where == path
     assert str(caught.value).startswith(path + ": ")
+
+
+# --- what a container's own code raises
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise RuntimeError("it cannot even be shown")
+
+
+class Failing(Mapping):
+    def __init__(self, method):
+        self.method = method
+
+    def _maybe_fail(self, method):
+        if self.method == method:
+            raise Unspeakable
+
+    def __iter__(self):
+        self._maybe_fail("iter")
+        return iter("ab")
+
+    def __len__(self):
+        self._maybe_fail("len")
+        return 2
+
+    def __getitem__(self, key):
+        self._maybe_fail("getitem")
+        return LEAF
+
+
+@pytest.fixture(params=["C", "Python"])
+def converter(request):
+    """A converter to NumPy; its walk, and that of others that the test makes, is in C or in Python."""
+    with patch.object(_convert, "speedups", _convert.speedups if request.param == "C" else None):
+        yield Converter("numpy")
+
+
+@pytest.mark.parametrize("method", ["iter", "len", "getitem"])
+def test_what_a_mapping_raises_is_told_with_its_path(converter, method):
+    with pytest.raises(UnsupportedError, match="register_container") as caught:
+        converter({"a": [Failing(method)]})
+    assert caught.value.where == 'value["a"][0]'
+    assert type(caught.value.__cause__) is Unspeakable
+
+
+class Key:
+    """Fails to be hashed after some times, and to be shown."""
+
+    def __init__(self, times=1):
+        self.times = times
+
+    def __hash__(self):
+        self.times -= 1
+        if self.times < 0:
+            raise Unspeakable
+        return 1
+
+    def __repr__(self):
+        raise RuntimeError("it cannot be shown")
+
+
+@pytest.mark.parametrize("cls", [dict, OrderedDict, MyDict])
+def test_what_a_key_raises_is_told_with_its_path(converter, cls):
+    source = cls()
+    source[Key(2 if cls is OrderedDict else 1)] = LEAF
+    with pytest.raises(UnsupportedError) as caught:
+        converter({"a": [source]})
+    assert caught.value.where.startswith('value["a"][0]')
+    assert type(caught.value.__cause__) is Unspeakable
+
+
+def test_key_that_cannot_be_shown_does_not_hide_the_error(converter):
+    with pytest.raises(OverflowError) as caught:
+        converter({"a": {Key(9): 2**70}})
+    assert caught.value.where == 'value["a"][<Key>]'
+
+
+class Broken(dict):
+    """None of its own methods is needed."""
+
+    def _fail(self, *args):
+        raise Unspeakable
+
+    __iter__ = __len__ = __getitem__ = __setitem__ = __contains__ = __eq__ = keys = values = items = get = (
+        _fail
+    )
+    __hash__ = object.__hash__
+
+
+def test_methods_of_a_subclass_are_not_called(converter):
+    result = converter([Broken(x=LEAF)])[0]
+    assert dict.__len__(result) == 1
+    assert dict.__getitem__(result, "x") is not LEAF
+
+
+# --- properties
+
+
+def noted(make):
+    def build(values):
+        container = make(values)
+        if hasattr(container, "__dict__"):
+            vars(container)["note"] = [LEAF, "text"]
+        return container
+
+    return build
+
+
+NOTED = {
+    **{name: noted(make) for name, make in CONTAINERS.items()},
+    "ChainMap": noted(lambda values: ChainMap(*[{"a": value} for value in values])),
+    "UserList": noted(Lines),
+    "exception": noted(lambda values: Failure(values)),
+    "private slots": lambda values: with_note(Settings({"a": values}, LEAF)),
+}
+
+
+@st.composite
+def graphs(draw):
+    """A structure whose containers are reached by many paths: each takes from those before it."""
+    made = [LEAF, "text", None, 7]
+    for _ in range(draw(st.integers(1, 12))):
+        make = draw(st.sampled_from(list(NOTED.values())))
+        made.append(make(draw(st.lists(st.sampled_from(made), max_size=3))))
+    return made[-1]
+
+
+def check(old, new, array, pairs, arrays):
+    """Compare two structures: types, keys, order, attributes, leaves; and what is shared in them."""
+    if isinstance(old, np.ndarray) and old.dtype != object:
+        assert type(new) is array
+        assert id(new) not in arrays, "an array that is reached twice has to become two"
+        arrays[id(new)] = new
+        assert bits(new) == bits(old)
+        return
+    if type(old) is int:
+        assert type(new) is array
+        assert int(new) == old
+        return
+    if id(old) in pairs:
+        assert new is pairs[id(old)] or new == () == old, "a container that is reached twice has to stay one"
+        return
+    pairs[id(old)] = new
+    assert type(new) is type(old)
+    if old is None or isinstance(old, str):
+        assert new is old
+        return
+    for before, after in zip(parts_of(old), parts_of(new), strict=True):
+        assert before[0] == after[0]
+        check(before[1], after[1], array, pairs, arrays)
+
+
+def parts_of(container):
+    """The keys and values of a container, and of its attributes."""
+    own = getattr(container, "__dict__", {})
+    if isinstance(container, np.ndarray):
+        return [(container.shape, None), *enumerate(container.flat)]
+    if isinstance(container, Mapping) and not isinstance(container, UserDict | ChainMap):
+        items = [*container.items()]
+        return [*items, (getattr(container, "default_factory", None), None), *own.items()]
+    if isinstance(container, list | tuple | deque):
+        return [*enumerate(container), (getattr(container, "maxlen", None), None), *own.items()]
+    fields = dataclasses.fields(container) if dataclasses.is_dataclass(container) else ()
+    shown = {field.name: getattr(container, field.name) for field in fields}
+    return [*{**shown, **own}.items(), *enumerate(getattr(container, "args", ()))]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(source=graphs())
+@settings(max_examples=150)
+def test_graph_comes_back_with_all_it_has_and_shared_as_it_was(name, source):
+    with patch.object(_convert, "speedups", None):
+        in_python = Converter(name)
+    for to in Converter(name), in_python:
+        before = copy_of_ids(source)
+        array = type(to(LEAF))
+        check([source], to([source]), array, {}, {})
+        assert copy_of_ids(source) == before, "the input was written to"
+
+
+def copy_of_ids(value, seen=None):
+    """The identities of all parts, in order."""
+    seen = {} if seen is None else seen
+    if id(value) in seen or value is None or isinstance(value, str | int | np.number):
+        return id(value)
+    seen[id(value)] = value
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return id(value), value.tobytes()
+    return id(value), [(key, copy_of_ids(part, seen)) for key, part in parts_of(value)]
+
+
+@pytest.mark.parametrize("make", CONTAINERS.values(), ids=CONTAINERS)
+def test_sixty_levels_that_share_their_parts(converter, make):
+    source = LEAF
+    for _ in range(60):
+        source = make([source, source])
+    result = converter(source)
+    if isinstance(source, Mapping):
+        assert result["a"] is result[1]
+    elif dataclasses.is_dataclass(source):
+        assert result.left is result.right
+    else:
+        assert result[0] is result[1]
+
+
+@pytest.mark.parametrize(
+    "hold", [lambda x: x, lambda x: [x], lambda x: Settings({}, x)], ids=["self", "list", "other"]
+)
+@pytest.mark.parametrize(
+    "make", [lambda: Settings({"x": LEAF}, 0), lambda: with_note(Plain(LEAF)), lambda: Lines([LEAF])]
+)
+def test_cycle_through_an_attribute_is_an_error(converter, make, hold):
+    source = make()
+    source.owner = hold(source)
+    with pytest.raises(CircularError) as caught:
+        converter({"a": [source]})
+    assert caught.value.where == 'value["a"][0]'

@@ -1,21 +1,27 @@
-"""How each container is opened, and built again as itself.
+"""How each container is opened, and built again as itself: whole, or not at all.
 
-A subclass keeps its attributes, converted like everything else in it. None of its own methods is called
-to build it: an overridden `__setitem__` may write where the original can see it.
+`objects.py` does it for subclasses and dataclasses, `mappings.py` for other mappings. What their code raises,
+and what would be lost, is an `UnsupportedError` that names `register_container`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+import gc
+import sys
+from collections import ChainMap, UserDict, UserList
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from arrayferry._core.mappings import as_mapping
+from arrayferry._core.objects import BASES, Functions, as_object, as_struct
 from arrayferry._core.type_cache import forget_decisions
-from arrayferry._core.walk import Attribute, Container
+from arrayferry._core.walk import Container, describe_error
 from arrayferry.errors import FerryError, UnsupportedError
 
 __all__ = [
@@ -25,6 +31,7 @@ __all__ = [
     "TUPLE",
     "container_of",
     "register_container",
+    "register_named",
     "told_with_its_cause",
 ]
 
@@ -75,9 +82,7 @@ def told_with_its_cause(call: Callable[_P, _T], what: Callable[_P, str], hint: s
         except (FerryError, MemoryError):
             raise
         except Exception as error:
-            raise UnsupportedError(
-                f"{what(*args, **kwargs)}: {type(error).__name__}: {error}", hint
-            ) from error
+            raise UnsupportedError(f"{what(*args, **kwargs)}: {describe_error(error)}", hint) from error
 
     return wrapped
 
@@ -95,131 +100,11 @@ def _guarded(
     )
 
 
-# ---- subclasses, which may carry attributes -----------------------------------------------------------
-
-
-def _attributes(old: Any) -> dict[str, Any]:
-    """Return what an object carries besides its items: its `__dict__`, and its slots."""
-    own = getattr(old, "__dict__", None)
-    found = {} if own is None or own is old else dict(own)
-    for cls in type(old).__mro__:
-        slots = cls.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in ("__dict__", "__weakref__") and hasattr(old, name):
-                found.setdefault(name, getattr(old, name))
-    return found
-
-
-def _with_attributes(old: Any, new: Any, attributes: Iterable[tuple[str, Any]]) -> Any:
-    if getattr(old, "__dict__", None) is old:  # items that can be reached as attributes
-        new.__dict__ = new
-    for name, value in attributes:
-        object.__setattr__(new, name, value)  # a frozen class refuses its own way
-    return new
-
-
-def _opener(items: Callable[[Any], tuple[Iterable[Any], Iterable[Any]]]) -> Callable[[Any], Any]:
-    """Return what opens a subclass: its items first, then its attributes."""
-
-    def open(old: Any) -> tuple[list[Any], list[Any]]:
-        (keys, values), attributes = items(old), _attributes(old)
-        return [*keys, *map(Attribute, attributes)], [*values, *attributes.values()]
-
-    return open
-
-
-def _builder(fill: Callable[[Any, list[Any], list[Any]], Any]) -> Callable[[Any, Any, list[Any]], Any]:
-    """Return what builds a subclass: `fill(original, keys, values)`, and its attributes."""
-
-    def build(old: Any, keys: list[Any], new: list[Any]) -> Any:
-        count = sum(type(key) is not Attribute for key in keys)
-        return _with_attributes(old, fill(old, keys[:count], new[:count]), zip(keys[count:], new[count:]))
-
-    return build
-
-
-def _base(old: dict[Any, Any]) -> Any:
-    """Return the class of the standard library whose methods do what they say."""
-    return next(base for base in (OrderedDict, defaultdict, dict) if isinstance(old, base))
-
-
-def _fill_dict(old: dict[Any, Any], keys: list[Any], new: list[Any]) -> Any:
-    base = _base(old)
-    built = base.__new__(type(old))
-    if isinstance(old, defaultdict):
-        built.default_factory = old.default_factory
-    for key, value in zip(keys, new):
-        base.__setitem__(built, key, value)
-    return built
-
-
-def _fill_list(old: list[Any], keys: list[Any], new: list[Any]) -> Any:
-    built = list.__new__(type(old))
-    list.extend(built, new)
-    return built
-
-
-def _fill_deque(old: deque[Any], keys: list[Any], new: list[Any]) -> Any:
-    built = deque.__new__(type(old))
-    deque.__init__(built, new, old.maxlen)
-    return built
-
-
-def _fill_tuple(old: tuple[Any, ...], keys: list[Any], new: list[Any]) -> Any:
-    if hasattr(old, "n_sequence_fields"):  # a struct sequence, such as time.struct_time
-        return type(old)(new)
-    return tuple.__new__(type(old), new)
-
-
-def _dict_items(old: dict[Any, Any]) -> tuple[Iterable[Any], Iterable[Any]]:
-    base = _base(old)
-    return base.keys(old), base.values(old)
-
-
-def _named_items(old: Any) -> tuple[Iterable[Any], Iterable[Any]]:
-    return old._fields, tuple.__iter__(old)
-
-
-def _positions(base: Any) -> Callable[[Any], tuple[Iterable[Any], Iterable[Any]]]:
-    return lambda old: (range(base.__len__(old)), base.__iter__(old))
-
-
-def _dataclass_items(old: Any) -> tuple[list[str], list[Any]]:
-    names = [field.name for field in dataclasses.fields(old) if hasattr(old, field.name)]
-    names = list(dict.fromkeys([*names, *_attributes(old)]))  # what else was set may be of the same arrays
-    return [*map(Attribute, names)], [getattr(old, name) for name in names]
-
-
-def _build_dataclass(old: Any, keys: list[Any], new: list[Any]) -> Any:
-    return _with_attributes(old, object.__new__(type(old)), zip(keys, new))
-
-
-def _build_dict_dataclass(old: Any, keys: list[Any], new: list[Any]) -> Any:
-    """Build a dataclass that is a dict, too: its fields are the items of the same names."""
-    built = _builder(_fill_dict)(old, keys, new)
-    for name in type(old).__dataclass_fields__:
-        if name in built:
-            object.__setattr__(built, name, dict.__getitem__(built, name))
-    return built
-
-
-def _mapping_items(old: Mapping[Any, Any]) -> tuple[list[Any], list[Any]]:
-    # Read once: some mappings change their order when they are read.
-    keys = list(old)
-    return keys, [old[key] for key in keys]
-
-
-def _build_mapping(old: Mapping[Any, Any], keys: list[Any], new: list[Any]) -> Any:
-    items = dict(zip(keys, new))
-    built: Any = type(old)(items)  # type: ignore[call-arg]
-    if len(built) != len(items) or not all(_holds(built[key], value) for key, value in items.items()):
-        raise ValueError("it has other values than it was given")
-    return built
-
-
-def _holds(found: Any, value: Any) -> bool:
-    # Some mappings return their inner mappings in a new wrapper each time.
-    return found is value or (isinstance(value, Mapping) and type(found) is type(value))
+def _open_proxy(old: Any) -> tuple[tuple[()], list[Any]]:
+    (shown,) = gc.get_referents(old)
+    if container_of(type(shown)) is None:
+        raise TypeError(f"it shows a {type(shown).__name__}, which is no container")
+    return (), [shown]
 
 
 # ---- which is which -----------------------------------------------------------------------------------
@@ -231,30 +116,58 @@ def container_of(cls: type) -> Container | None:
         return known
     if cls in _EXACT:
         return _EXACT[cls]
-    for base, items, build in _SUBCLASSES:
+    functions = _functions_of(cls)
+    return None if functions is None else _guarded(cls, *functions)
+
+
+def _functions_of(cls: type) -> Functions | None:
+    """Return what opens and builds objects of a type; None if they stay as they are."""
+    for base, functions in _named_bases():
         if issubclass(cls, base):
-            if base is tuple and hasattr(cls, "_fields"):
-                items = _named_items
-            if base is dict and dataclasses.is_dataclass(cls):
-                build = _build_dict_dataclass
-            names = _attribute_steps if items is _named_items else {}
-            return _guarded(cls, _opener(items), build, **names)
-    if dataclasses.is_dataclass(cls):
-        return _guarded(cls, _dataclass_items, _build_dataclass)
-    return _guarded(cls, _mapping_items, _build_mapping) if issubclass(cls, Mapping) else None
+            return functions
+    if issubclass(cls, Enum):
+        return None
+    if issubclass(cls, tuple) and hasattr(cls, "n_sequence_fields"):
+        return as_struct(cls)
+    is_whole = dataclasses.is_dataclass(cls) or issubclass(cls, (UserDict, UserList, ChainMap))
+    for base in BASES:
+        if issubclass(cls, base) and (is_whole or base not in (BaseException, object)):
+            return as_object(cls, base)
+    return as_mapping(cls) if issubclass(cls, Mapping) else None
 
 
-_EXACT: dict[type, Container] = {dict: DICT, list: LIST, tuple: TUPLE}
-_SUBCLASSES: list[tuple[type, Callable[[Any], Any], Callable[[Any, Any, list[Any]], Any]]] = [
-    (dict, _dict_items, _builder(_fill_dict)),
-    (tuple, _positions(tuple), _builder(_fill_tuple)),
-    (list, _positions(list), _builder(_fill_list)),
-    (deque, _positions(deque), _builder(_fill_deque)),
-]
-# The fields of a namedtuple are items that are written like attributes.
-_attribute_steps: dict[str, Any] = {
-    "step": lambda keys, index: f".{keys[index]}" if index < len(keys) else ""
+_EXACT: dict[type, Container] = {
+    dict: DICT,
+    list: LIST,
+    tuple: TUPLE,
+    MappingProxyType: _guarded(
+        MappingProxyType,
+        _open_proxy,
+        lambda old, keys, new: MappingProxyType(new[0]),
+        step=lambda keys, index: "",  # its items are those of what it shows
+    ),
 }
+
+_named: dict[str, Functions | None] = {}
+
+
+def register_named(name: str, functions: Functions | None) -> None:
+    """Say how to open and build objects of a class that may not be imported.
+
+    Args:
+        name: the class, as `"module:name"`.
+        functions: what opens and builds, as in `Container`; None for objects that stay as they are.
+    """
+    _named[name] = functions
+
+
+def _named_bases() -> Iterator[tuple[type, Functions | None]]:
+    for name, functions in _named.items():
+        module, _, attribute = name.partition(":")
+        base = getattr(sys.modules.get(module), attribute, None)
+        if isinstance(base, type):
+            yield base, functions
+
 
 _registered: dict[type, Container] = {}
 

@@ -33,6 +33,7 @@ __all__ = [
     "Slot",
     "Visit",
     "Walker",
+    "describe_error",
     "locate",
     "path_of",
     "refuse_cycle",
@@ -220,10 +221,16 @@ def locate(error: Exception, path: str) -> Exception:
         return error.at(path)
     if isinstance(error, (MemoryError, Warning)):
         return error
-    what = (
-        f"{type(error).__name__} while it was converted: {error}"  # a dict that changes, or a key that fails
-    )
+    what = f"while it was converted: {describe_error(error)}"  # a dict that changes, or a key that fails
     return UnsupportedError(what, "if somebody changes it meanwhile, convert a copy", path)
+
+
+def describe_error(error: Exception) -> str:
+    """Return the kind of an error, and what it says if it can be asked."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # it must not replace the error that is told
+        return type(error).__name__
 
 
 def _slot(frames: list[_Frame], slots: Sequence[Slot]) -> Slot:

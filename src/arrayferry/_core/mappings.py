@@ -1,0 +1,80 @@
+"""Mappings without a built-in base, which may keep their items anywhere.
+
+Where a dict among its attributes has the items, the attributes are all that a mapping is. Otherwise its
+constructor is given the new items, and what it makes must be the original in everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import Any
+
+from arrayferry._core.objects import Attributes, Functions, as_object
+
+__all__ = ["as_mapping"]
+
+_UNSET = object()
+
+
+class _Items(list[Any]):
+    """The keys of a mapping, and the values that it had for them."""
+
+    def __init__(self, keys: list[Any], values: list[Any]) -> None:
+        super().__init__(keys)
+        self.values = values
+
+
+def as_mapping(cls: type) -> Functions:
+    """Return what opens and builds a mapping of this class."""
+    attributes, (open_whole, build_whole) = Attributes(cls), as_object(cls, object)
+
+    def state(old: Any) -> dict[Any, Any]:
+        own, slots = attributes.read(old)
+        return {**own, **slots}
+
+    def open(old: Any) -> Any:
+        keys = [*old]  # read once: some mappings change their order when they are read
+        values = [old[key] for key in keys]
+        if len(dict.fromkeys(keys)) < len(keys):
+            raise ValueError("it has a key twice")
+        stores = [part for part in state(old).values() if isinstance(part, dict)]
+        if stores and all(any(_stores(one, *item) for one in stores) for item in zip(keys, values)):
+            return open_whole(old)
+        return _Items(keys, values), values
+
+    def build(old: Any, keys: Any, values: list[Any]) -> Any:
+        if isinstance(keys, _Items):
+            new: Any = cls(dict(zip(keys, values)))
+            pairs = {(id(before), id(after)) for before, after in zip(keys.values, values)}
+            if not all(new[key] is value for key, value in zip(keys, values)):
+                raise ValueError("it has other values than it was given")
+            if type(new) is not cls or not _are_alike(state(old), state(new), pairs):
+                raise ValueError("its attributes would be lost")
+        else:
+            new = build_whole(old, keys, values)
+        if not _are_alike([*old], [*new]):
+            raise ValueError("it would have other keys")
+        return new
+
+    return open, build
+
+
+def _stores(store: dict[Any, Any], key: Any, value: Any) -> bool:
+    found = dict.get(store, key, _UNSET)
+    if found is value or type(found) is not dict or not isinstance(value, Mapping):
+        return found is value
+    # Some mappings show the dicts in them as mappings, made anew each time.
+    return len(found) == len(value) and all(_stores(found, inner, value[inner]) for inner in value)
+
+
+def _are_alike(old: Any, new: Any, pairs: Set[tuple[int, int]] = frozenset()) -> bool:
+    """Return whether two parts of a state are the same, except for these pairs."""
+    if old is new or (id(old), id(new)) in pairs:
+        return True
+    if type(old) is not type(new):
+        return False
+    if isinstance(old, dict):
+        return _are_alike([*old], [*new]) and _are_alike([*old.values()], [*new.values()], pairs)
+    if isinstance(old, (list, tuple)):
+        return len(old) == len(new) and all(_are_alike(*both, pairs) for both in zip(old, new))
+    return bool(old == new)

@@ -1,0 +1,203 @@
+"""Objects: the items of a built-in base, a `__dict__`, and slots.
+
+They are read and written by built-in methods. None of a class's own is called: an overridden `__setitem__`
+may write where the original can see it, and a constructor knows nothing of what was set later.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from types import BuiltinMethodType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any, TypeAlias
+
+from arrayferry._core.walk import Attribute
+
+__all__ = ["BASES", "Attributes", "Functions", "Keys", "as_object", "as_struct"]
+
+# What opens and what builds a container: see `Container`.
+Functions: TypeAlias = "tuple[Callable[[Any], Any], Callable[[Any, Any, list[Any]], Any]]"
+
+# ---- attributes ---------------------------------------------------------------------------------------
+
+_OF_EXCEPTIONS = [vars(BaseException)[name] for name in ("args", "__traceback__", "__context__", "__cause__")]
+
+
+class Keys(list[Any]):
+    """The keys of an object's items, then the names of its attributes.
+
+    Attributes:
+        n_items: how many of them are items.
+        names: of the attributes in its `__dict__`, as they are there.
+        slots: the descriptors of the others.
+    """
+
+    def __init__(self, items: Iterable[Any], names: Iterable[str], slots: Sequence[Any]) -> None:
+        super().__init__(items)
+        self.n_items, self.names, self.slots = len(self), [*names], slots
+        self += map(Attribute, self.names)
+        self += [Attribute(slot.__name__) for slot in slots]
+
+
+class Attributes:
+    """The attributes that objects of a class carry: those in their `__dict__`, and their slots."""
+
+    def __init__(self, cls: type) -> None:
+        members = [member for base in cls.__mro__ for member in vars(base).values()]
+        slots = dict.fromkeys(member for member in members if isinstance(member, MemberDescriptorType))
+        self._slots = [slot for slot in slots if issubclass(cls, slot.__objclass__)]
+        if issubclass(cls, BaseException):
+            self._slots = _OF_EXCEPTIONS + self._slots
+        self._has_dict = cls.__dictoffset__ != 0
+        fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+        defaults = {field.name: getattr(cls, field.name) for field in fields if hasattr(cls, field.name)}
+        # Fields that nobody has set: the class has their values.
+        self._defaults = {name: one for name, one in defaults.items() if not hasattr(type(one), "__get__")}
+
+    def read(self, old: Any) -> tuple[dict[str, Any], dict[Any, Any]]:
+        """Return the attributes of an object by name, and its slots by descriptor."""
+        if not (self._has_dict or self._slots):
+            return {}, {}
+        own = object.__getattribute__(old, "__dict__") if self._has_dict else {}
+        if own is old:  # items that can be reached as attributes
+            own = {}
+        elif type(own) is not dict:
+            raise TypeError(f"its __dict__ is a {type(own).__name__}")
+        slots = {}
+        for slot in self._slots:
+            try:
+                slots[slot] = slot.__get__(old)
+            except AttributeError:  # it is not set
+                continue
+        own = {**own, **self._defaults, **own}  # in its order
+        _refuse_ties(old, [*own.values(), *slots.values()])
+        return own, slots
+
+    def write(self, old: Any, new: Any, keys: Keys, values: list[Any]) -> None:
+        """Give a new object the attributes that come after the items."""
+        if self._has_dict and object.__getattribute__(old, "__dict__") is old:
+            object.__setattr__(new, "__dict__", new)
+        elif keys.names:
+            object.__getattribute__(new, "__dict__").update(zip(keys.names, values[keys.n_items :]))
+        for slot, value in zip(keys.slots, values[len(values) - len(keys.slots) :]):
+            slot.__set__(new, value)
+
+
+def _refuse_ties(old: Any, values: list[Any]) -> None:
+    """Raise if a value is a function or a weak reference that would go on with the original."""
+    for value in values:
+        if type(value) in _TIES:
+            for tied in _TIES[type(value)](value):
+                found = tied() if type(tied) is weakref.ref else tied
+                if not isinstance(found, _UNCHANGING) and any(found is one for one in (old, *values)):
+                    raise TypeError(f"it holds a {type(value).__name__} that is tied to it")
+
+
+_UNCHANGING = (bool, int, float, complex, str, bytes, type(None), type, ModuleType, FunctionType)
+
+# What a function or a weak reference knows of others.
+_TIES: dict[type, Callable[[Any], Iterable[Any]]] = {
+    MethodType: lambda method: (method.__self__,),
+    BuiltinMethodType: lambda method: (method.__self__,),
+    FunctionType: lambda function: (
+        *(function.__defaults__ or ()),
+        *(cell.cell_contents for cell in function.__closure__ or ()),
+    ),
+    partial: lambda partial: (getattr(partial.func, "__self__", None), *partial.args),
+    weakref.ref: lambda reference: (reference,),
+}
+
+
+# ---- objects: the items of a built-in base, and attributes --------------------------------------------
+
+
+def as_object(cls: type, base: Any) -> Functions:
+    """Return what opens and builds objects of a class with this built-in base, one of `BASES`."""
+    shares_fields = issubclass(base, dict) and dataclasses.is_dataclass(cls)
+    attributes, make, items = Attributes(cls), BASES[base], _reader(cls, base)
+
+    def open(old: Any) -> tuple[Keys, list[Any]]:
+        (keys, values), (own, slots) = items(old), attributes.read(old)
+        return Keys(keys, own, list(slots)), [*values, *own.values(), *slots.values()]
+
+    def build(old: Any, keys: Keys, values: list[Any]) -> Any:
+        new = make(old, keys[: keys.n_items], values[: keys.n_items])
+        attributes.write(old, new, keys, values)
+        if shares_fields:
+            _share_fields(old, new)
+        return new
+
+    return open, build
+
+
+def _reader(cls: type, base: Any) -> Callable[[Any], tuple[Iterable[Any], Iterable[Any]]]:
+    """Return what reads the keys and values of an object's items, by the methods of its built-in base."""
+    if base in (object, BaseException):
+        return lambda old: ((), ())
+    if issubclass(base, dict):
+        return lambda old: (base.keys(old), base.values(old))
+    fields = getattr(cls, "_fields", ())  # of a namedtuple
+    names = [*map(Attribute, fields)] if base is tuple and isinstance(fields, tuple) else []
+
+    def items(old: Any) -> tuple[Iterable[Any], Iterable[Any]]:
+        values = [*base.__iter__(old)]
+        return (names if len(names) == len(values) else range(len(values))), values
+
+    return items
+
+
+def _make_dict(base: Any) -> Callable[[Any, list[Any], list[Any]], Any]:
+    def make(old: Any, keys: list[Any], values: list[Any]) -> Any:
+        new = base.__new__(type(old))
+        for key, value in zip(keys, values):
+            base.__setitem__(new, key, value)
+        return new
+
+    return make
+
+
+def _make_list(old: Any, keys: list[Any], values: list[Any]) -> Any:
+    new = list.__new__(type(old))
+    list.extend(new, values)
+    return new
+
+
+def _make_deque(old: Any, keys: list[Any], values: list[Any]) -> Any:
+    new = deque.__new__(type(old))
+    deque.__init__(new, values, vars(deque)["maxlen"].__get__(old))
+    return new
+
+
+# By built-in base: what makes `(original, keys, values)` a new object with these items.
+BASES: dict[type, Callable[[Any, list[Any], list[Any]], Any]] = {
+    OrderedDict: _make_dict(OrderedDict),
+    dict: _make_dict(dict),
+    list: _make_list,
+    tuple: lambda old, keys, values: tuple.__new__(type(old), values),
+    deque: _make_deque,
+    BaseException: lambda old, keys, values: BaseException.__new__(type(old)),
+    object: lambda old, keys, values: object.__new__(type(old)),
+}
+
+
+def _share_fields(old: Any, new: Any) -> None:
+    """Of a dataclass that is a dict, too: its fields are the items of the same names."""
+    for field in dataclasses.fields(old):
+        if field.name in new:
+            object.__setattr__(new, field.name, dict.__getitem__(new, field.name))
+
+
+def as_struct(cls: type) -> Functions:
+    """Return what opens and builds a struct sequence, such as `time.struct_time`."""
+
+    def open(old: Any) -> tuple[Keys, list[Any]]:
+        _, (items, hidden) = old.__reduce__()  # some fields are no items
+        return Keys(range(len(items)), hidden, ()), [*items, *hidden.values()]
+
+    def build(old: Any, keys: Keys, new: list[Any]) -> Any:
+        return cls(new[: keys.n_items], dict(zip(keys.names, new[keys.n_items :])))
+
+    return open, build
