@@ -507,6 +507,22 @@ def test_mapping_of_omegaconf_is_whole_or_refused():
     assert convert(OmegaConf.create(plain), "numpy") == plain
 
 
+@pytest.mark.parametrize("name", ["Dict", "Tuple", "Discrete"])
+def test_space_is_no_container(name):
+    spaces = pytest.importorskip("gymnasium").spaces
+    part = spaces.Discrete(2)
+    space = {"Dict": spaces.Dict({"b": part, "a": part}), "Tuple": spaces.Tuple([part]), "Discrete": part}[
+        name
+    ]
+    assert convert({"space": space}, "numpy")["space"] is space
+
+
+def test_shape_of_torch_is_no_container():
+    shape = pytest.importorskip("torch").Size([2, 3])
+    for target in "torch", "numpy":
+        assert convert([shape], target)[0] is shape
+
+
 def test_other_collections_are_leaves():
     for leaf in SimpleNamespace(x=LEAF), WeakSet([KEPT_ALIVE]), {1, 2}, {"x": 1}.keys(), np.nditer(LEAF):
         assert convert([leaf], "numpy")[0] is leaf
@@ -826,3 +842,80 @@ def test_cycle_through_an_attribute_is_an_error(converter, make, hold):
     with pytest.raises(CircularError) as caught:
         converter({"a": [source]})
     assert caught.value.where == 'value["a"][0]'
+
+
+# --- TensorDict
+
+
+@pytest.fixture
+def tensordict():
+    return pytest.importorskip("tensordict")
+
+
+def a_tensordict(tensordict, batch=(2,), **options):
+    torch = pytest.importorskip("torch")
+    inner = tensordict.TensorDict({"b": torch.zeros(*batch, 3)}, batch)
+    td = tensordict.TensorDict({"a": torch.ones(batch), "inner": inner}, batch, **options)
+    td.set_non_tensor("mission", "go left")
+    return td
+
+
+@pytest.mark.parametrize("batch", [(2,), (0,), (), (2, 1)])
+@pytest.mark.parametrize("lock", [False, True])
+def test_tensordict_stays_one(tensordict, converter, batch, lock):
+    source = a_tensordict(tensordict, batch, names=[f"d{i}" for i in range(len(batch))], device="cpu")
+    source = source.lock_() if lock else source
+    result, again = Converter("torch")({"x": [source, source]})["x"]
+    assert result is again
+    assert type(result) is tensordict.TensorDict
+    assert [*result.keys(True)] == [*source.keys(True)]
+    assert (result.batch_size, result.names, result.device) == (
+        source.batch_size,
+        source.names,
+        source.device,
+    )
+    assert result.is_locked == result["inner"].is_locked == lock
+    assert result["mission"] == "go left"
+    for key in "a", ("inner", "b"):
+        assert result[key].equal(source[key])
+        assert not source[key].numel() or result[key].data_ptr() != source[key].data_ptr()
+
+
+def test_tensordict_goes_to_the_device(tensordict):
+    for device, expected in ("cpu", "meta"), (None, None):
+        result = convert(a_tensordict(tensordict, device=device), "torch", "meta")
+        assert str(result.device) == str(expected)
+        assert {tensor.device.type for tensor in (result["a"], result["inner", "b"])} == {"meta"}
+
+
+@pytest.mark.parametrize("target", ["numpy", "jax"])
+def test_tensordict_holds_tensors_only(tensordict, target):
+    with pytest.raises(UnsupportedError, match="holds tensors") as caught:
+        convert({"x": a_tensordict(tensordict)}, target)
+    assert caught.value.where == 'value["x"]["inner"]'
+    assert "to_dict()" in caught.value.hint
+    plain = convert({"x": a_tensordict(tensordict).to_dict()}, target)["x"]
+    assert type(plain["inner"]["b"]) is type(convert(LEAF, target))
+
+
+def test_tensordict_of_another_kind_is_refused(tensordict):
+    td = a_tensordict(tensordict)
+    lazy = tensordict.LazyStackedTensorDict(td, td.clone(), stack_dim=0)
+    for target in "torch", "numpy":
+        with pytest.raises(UnsupportedError, match=r"register_container\(LazyStackedTensorDict"):
+            convert([lazy], target)
+
+
+def test_tensorclass(tensordict):
+    torch = pytest.importorskip("torch")
+
+    class State(tensordict.TensorClass):
+        position: torch.Tensor
+        name: str
+
+    source = State(position=torch.ones(2), name="cart", batch_size=[2])
+    result = convert([source], "torch")[0]
+    assert type(result) is State
+    assert result.position.equal(source.position)
+    assert result.position.data_ptr() != source.position.data_ptr()
+    assert result.name == "cart"

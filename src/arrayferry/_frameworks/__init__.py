@@ -5,8 +5,10 @@ A file names its framework but does not import it; the framework is imported whe
 
 from __future__ import annotations
 
+from arrayferry._core.containers import register_named
 from arrayferry._core.registry import register_fallback, register_framework
 from arrayferry._frameworks import (
+    _containers,
     _generic,
     array_api_strict,
     cupy,
@@ -25,3 +27,6 @@ for _framework in (numpy, torch, jax, cupy, dask, sparse, array_api_strict, mlx,
     register_framework(_framework.FRAMEWORK)
 
 register_fallback(target=_generic.framework_of_module, source=_generic.framework_of_type)
+
+for _name, _functions in _containers.NAMED.items():
+    register_named(_name, _functions)

@@ -1,0 +1,48 @@
+"""Containers of other libraries, found by name, like arrays: nothing is imported for them.
+
+* a TensorDict -> a TensorDict, if what its tensors became are tensors
+* other kinds of TensorDict (lazily stacked, persistent, parameters) -> refused
+* torch.Size, a Gymnasium space -> unchanged: they only look like containers
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from arrayferry._core.objects import Functions
+from arrayferry.errors import UnsupportedError
+
+
+def open_tensordict(old: Any) -> tuple[list[str], list[Any]]:
+    """Its entries; tensors, TensorDicts, and what is no tensor in the box that it has there."""
+    import tensordict
+
+    if type(old) is not tensordict.TensorDict:
+        kind = type(old).__name__
+        hint = f"convert its .to_tensordict(), or register_container({kind}, values=..., build=...)"
+        raise UnsupportedError(f"a {kind} is more than its entries", hint)
+    keys = [*old.keys()]
+    return keys, [old.get(key) for key in keys]
+
+
+def build_tensordict(old: Any, keys: list[str], new: list[Any]) -> Any:
+    """A TensorDict with the same batch size, names and lock; if it is on a device, where its tensors are."""
+    import tensordict
+    import torch
+
+    for key, value in zip(keys, new):
+        if not (isinstance(value, torch.Tensor) or tensordict.is_tensor_collection(value)):
+            what = f"a TensorDict holds tensors, and {key!r} became a {type(value).__name__}"
+            raise UnsupportedError(what, "convert td.to_dict() instead")
+    device = old.device and next((value.device for value in new if value.device is not None), old.device)
+    names = old.names if any(name is not None for name in old.names) else None
+    built = tensordict.TensorDict(dict(zip(keys, new)), old.batch_size, device=device, names=names)
+    return built.lock_() if old.is_locked else built
+
+
+NAMED: dict[str, Functions | None] = {
+    "tensordict:TensorDictBase": (open_tensordict, build_tensordict),
+    "torch:Size": None,
+    "gymnasium.spaces:Space": None,
+    "gym.spaces:Space": None,
+}
