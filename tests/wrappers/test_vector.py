@@ -144,5 +144,5 @@ def test_the_named_pairs() -> None:
     results = envs.step(torch.tensor([1, 1]))
     assert all(isinstance(item, torch.Tensor) for item in (obs, *results[:4]))
     assert results[2].dtype == torch.bool
-    envs = wrappers.vector.NumpyToTorch(sync(), device="meta")
-    assert envs.reset()[0].device.type == "meta"
+    envs = wrappers.vector.NumpyToTorch(sync(), device="cpu")
+    assert envs.reset()[0].device.type == "cpu"
