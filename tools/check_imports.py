@@ -1,4 +1,6 @@
-"""Hold the import arrows: errors <- _core <- _frameworks <- spaces, wrappers <- envs, scale <- cli.
+"""Hold the import arrows.
+
+    errors <- _core <- _frameworks <- spaces <- wrappers <- sanitizer, _explain and others <- cli
 
 Also: no framework but NumPy is imported when a module is (Gymnasium only where environments are
 met), and no framework's name stands in `_core`. The frameworks are the files in `_frameworks/`.
@@ -14,8 +16,8 @@ from pathlib import Path
 
 PACKAGE = "arrayferry"
 # A file may import from its own height and below; the public __init__ is exempt.
-HEIGHT = {"errors": 0, "_core": 1, "_frameworks": 2, "pairs": 3, "spaces": 3}
-HEIGHT |= {"sanitizer": 3, "wrappers": 3, "envs": 4, "scale": 4, "_explain": 4, "testing": 5}
+HEIGHT = {"errors": 0, "_core": 1, "_frameworks": 2, "spaces": 3, "wrappers": 4}
+HEIGHT |= dict.fromkeys(["envs", "learners", "in_jit", "scale", "sanitizer", "_explain", "testing"], 5)
 HEIGHT |= {"cli": 6, "__main__": 6}
 HEIGHT[""] = 5  # the package itself
 MEETS_ENVIRONMENTS = {"sanitizer", "spaces", "wrappers", "envs", "_explain", "cli", "testing"}

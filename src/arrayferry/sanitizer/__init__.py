@@ -11,15 +11,16 @@
 | `values.py` | form, space, NaN |
 | `inspector.py` | all of it, one call after the other |
 | `wrapper.py` | the wrappers around an environment |
-| `switch.py` | on and off, for one environment or a whole program |
+| `collect.py` | the findings of a whole stack of wrappers |
 | `driver.py` | drives an environment, watched |
 """
 
 from __future__ import annotations
 
+from arrayferry.sanitizer.collect import findings
 from arrayferry.sanitizer.report import Finding, Report, SanitizerError, SanitizerWarning
-from arrayferry.sanitizer.switch import findings, sanitize
 from arrayferry.sanitizer.wrapper import Sanitizer, VectorSanitizer
+from arrayferry.wrappers._watch import sanitize
 
 __all__ = [
     "Finding",

@@ -13,8 +13,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from arrayferry._core.convert import Converter, Namespace, convert
 from arrayferry.errors import FerryError, SharingError
+from arrayferry.sanitizer.collect import findings
 from arrayferry.sanitizer.report import Finding, Report, SanitizerWarning
-from arrayferry.sanitizer.switch import findings
 from arrayferry.wrappers import wrap
 
 __all__ = ["check"]

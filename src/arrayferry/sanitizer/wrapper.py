@@ -13,7 +13,7 @@ from arrayferry.errors import OptionError
 from arrayferry.sanitizer.inspector import Inspector
 from arrayferry.sanitizer.report import Report
 
-__all__ = ["Sanitizer", "VectorSanitizer"]
+__all__ = ["Sanitizer", "VectorSanitizer", "watch"]
 
 _RESET = ("obs", "info")
 _STEP = ("obs", "reward", "terminated", "truncated", "info")
@@ -138,3 +138,11 @@ class VectorSanitizer(_Watched, VectorWrapper[Any, Any, Any, Any, Any], RecordCo
     def set_attr(self, name: str, values: Any) -> None:
         """Set an attribute of each environment."""
         self.env.set_attr(name, values)
+
+
+def watch(env: Any, *, shared: bool, on_finding: Literal["warn", "raise"]) -> Any:
+    """Return the environment inside a sanitizer; one that has such a sanitizer outermost, as it is."""
+    if isinstance(env, _Watched) and env.shared is shared:
+        return env
+    kind: Any = VectorSanitizer if isinstance(env, VectorEnv) else Sanitizer
+    return kind(env, shared=shared, on_finding=on_finding)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Unpack
 
-    from arrayferry.sanitizer.switch import Mode
+    from arrayferry.wrappers._watch import Mode
 
     _Env = gym.Env[Any, Any]
     _VectorEnv = VectorEnv[Any, Any, Any]

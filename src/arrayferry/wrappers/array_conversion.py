@@ -12,7 +12,6 @@ from gymnasium.utils import RecordConstructorArgs
 from arrayferry._core.convert import Namespace
 from arrayferry._core.messages import refuse_choice
 from arrayferry.errors import UnsupportedError
-from arrayferry.sanitizer.switch import Mode, unwatched, watched
 from arrayferry.wrappers._base import ArrayT, ConversionWrapper
 from arrayferry.wrappers._boundary import Boundary
 from arrayferry.wrappers._function import (
@@ -23,6 +22,7 @@ from arrayferry.wrappers._function import (
     module_namespace,
 )
 from arrayferry.wrappers._prepare import cast_reset, cast_step, chain, reward_caster, with_arrays
+from arrayferry.wrappers._watch import Mode, recorded, watched
 
 __all__ = [
     "ArrayConversion",
@@ -97,7 +97,7 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
         casts = None if isinstance(dtypes, str) else dtypes
         arguments = env_xp, target_xp, env_device, target_device, copy, casts
         self._boundary = Boundary(env, *arguments, scalars=scalars)
-        options = {"spaces": spaces, "scalars": scalars, "sanitize": unwatched(sanitize)}
+        options = {"spaces": spaces, "scalars": scalars, "sanitize": recorded(sanitize)}
         self._record_casts(dtypes, reward_dtype, **options)
         gym.Wrapper.__init__(self, env)
         to_space = partial(cast_step, env) if by_space else None

@@ -12,11 +12,11 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from arrayferry._core.convert import Namespace
 from arrayferry._core.messages import refuse_choice
 from arrayferry.errors import UnsupportedError
-from arrayferry.sanitizer.switch import Mode, unwatched, watched
 from arrayferry.wrappers._autoreset import with_dense_final
 from arrayferry.wrappers._base import ArrayT, ConversionWrapper
 from arrayferry.wrappers._boundary import Boundary
 from arrayferry.wrappers._prepare import cast_reset, cast_step, chain, reward_caster
+from arrayferry.wrappers._watch import Mode, recorded, watched
 
 __all__ = ["ArrayConversion"]
 
@@ -91,7 +91,7 @@ class ArrayConversion(_Wrapper[ArrayT], RecordConstructorArgs):
         casts = None if isinstance(dtypes, str) else dtypes
         arguments = env_xp, target_xp, env_device, target_device, copy, casts
         self._boundary = boundary = Boundary(env, *arguments, scalars="target")
-        options = {"spaces": spaces, "dense_final": dense_final, "sanitize": unwatched(sanitize)}
+        options = {"spaces": spaces, "dense_final": dense_final, "sanitize": recorded(sanitize)}
         self._record_casts(dtypes, reward_dtype, **options)
         VectorWrapper.__init__(self, env)
         to_space = partial(cast_step, env) if by_space else None

@@ -10,11 +10,11 @@ import pytest
 from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
+from wrappers import catalogue
+from wrappers.toys import BOX
 
 import arrayferry
 from arrayferry.sanitizer.members import judge
-from wrappers import catalogue
-from wrappers.toys import BOX
 
 
 def misfits(space: spaces.Space[Any], value: Any) -> dict[str, str]:
@@ -125,8 +125,8 @@ def test_a_space_with_its_own_idea_of_a_member_is_asked() -> None:
     assert misfits(space, {"n": 5}) == {'obs["n"]': "it is not in Discrete(10)"}
 
 
-def test_arrays_of_other_frameworks_are_members(target: str) -> None:
-    for name in (
+def test_arrays_of_other_frameworks_are_members(name: str) -> None:
+    for kind in (
         "box",
         "box_uint8",
         "discrete",
@@ -136,9 +136,9 @@ def test_arrays_of_other_frameworks_are_members(target: str) -> None:
         "graph",
         "sequence_stacked",
     ):
-        space = catalogue.make(name)
-        value = arrayferry.convert(space.sample(), target)
-        if target == "array_api_strict" and name == "graph":
+        space = catalogue.make(kind)
+        value = arrayferry.convert(space.sample(), name)
+        if name == "array_api_strict" and kind == "graph":
             value = type(value)(*value)
-        assert misfits(space, value) == {}, name
-    assert "above" in misfits(BOX, arrayferry.convert(np.full(3, 11, np.float32), target))["obs"]
+        assert misfits(space, value) == {}, kind
+    assert "above" in misfits(BOX, arrayferry.convert(np.full(3, 11, np.float32), name))["obs"]

@@ -10,10 +10,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from wrappers.toys import BOX, Counter, Recorder, Reusing, Scripted
 
 import arrayferry
 from arrayferry.sanitizer import Finding, SanitizerError, SanitizerWarning
-from wrappers.toys import BOX, Counter, Recorder, Reusing, Scripted
 
 ACTION = np.ones(2, np.float32)
 
@@ -92,12 +92,12 @@ def test_the_environment_writes_into_what_it_has_handed_out(agent: str) -> None:
     )
 
 
-def test_private_arrays_make_that_an_info_and_nothing_is_said(target: str) -> None:
+def test_private_arrays_make_that_an_info_and_nothing_is_said(name: str) -> None:
     for copy in (None, True):
-        env = arrayferry.wrap(Reusing(), target, copy=copy, sanitize=True)
+        env = arrayferry.wrap(Reusing(), name, copy=copy, sanitize=True)
         env.reset()
         for _ in range(5):
-            env.step(arrayferry.convert(ACTION, target))
+            env.step(arrayferry.convert(ACTION, name))
         assert {key[0] for key in found(env)} == {"environment-wrote"}
         assert {(one.severity, one.times) for one in found(env).values()} == {("info", 1)}
         assert arrayferry.findings(env).ok
@@ -242,13 +242,13 @@ def test_an_environment_of_torch_that_writes(agent: str) -> None:
         env.step(arrayferry.convert(1, agent))
 
 
-def test_an_agent_may_write_into_private_arrays(target: str) -> None:
-    env = arrayferry.wrap(Held(), target, sanitize=True)
+def test_an_agent_may_write_into_private_arrays(name: str) -> None:
+    env = arrayferry.wrap(Held(), name, sanitize=True)
     obs, _ = env.reset()
     for _ in range(3):
-        if target in ("numpy", "torch"):
+        if name in ("numpy", "torch"):
             obs += 1
-        obs, *_ = env.step(arrayferry.convert(1, target))
+        obs, *_ = env.step(arrayferry.convert(1, name))
     assert found(env) == {}
 
 

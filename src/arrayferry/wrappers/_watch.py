@@ -1,0 +1,80 @@
+"""The sanitizer's switch: for one environment, for a block, or for a whole program.
+
+The sanitizer itself is imported when the first environment is watched.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager
+from importlib import import_module
+from typing import Any, Literal, TypeAlias
+
+from arrayferry.errors import OptionError
+
+__all__ = ["Mode", "recorded", "sanitize", "watched"]
+
+Mode: TypeAlias = "bool | Literal['raise']"
+
+_WORDS: dict[str, Mode] = {"": False, "0": False, "false": False, "1": True, "true": True, "raise": "raise"}
+
+
+def _from_environment(variable: str = "ARRAYFERRY_SANITIZE") -> Mode:
+    word = os.environ.get(variable, "")
+    if word.lower() not in _WORDS:
+        raise OptionError(f"{variable}={word!r}", "it is 1, raise, or 0")
+    return _WORDS[word.lower()]
+
+
+class _Switch(AbstractContextManager[None]):
+    """Whether environments are watched that do not say it themselves."""
+
+    mode: Mode = _from_environment()
+
+    def __init__(self, mode: Mode) -> None:
+        self._before = _Switch.mode
+        _Switch.mode = _valid(mode)
+
+    def __exit__(self, *_: object) -> None:
+        _Switch.mode = self._before
+
+
+def _valid(mode: Any) -> Any:
+    if mode is not True and mode is not False and mode != "raise":
+        raise OptionError(f"sanitize={mode!r}", "it is True, False or 'raise'")
+    return mode
+
+
+def sanitize(mode: Mode = True) -> AbstractContextManager[None]:
+    """Watch every environment that is wrapped from now on; in a `with` statement, until its end.
+
+    The environment variable `ARRAYFERRY_SANITIZE=1` (or `=raise`) does the same for a whole program,
+    including worker processes. `wrap(env, to, sanitize=False)` is never watched.
+
+    Args:
+        mode: True to warn of findings, `"raise"` to raise them, False to stop watching.
+
+    Example:
+        >>> import arrayferry, gymnasium as gym
+        >>> with arrayferry.sanitize():
+        ...     env = arrayferry.wrap(gym.make("CartPole-v1"), "numpy")
+        >>> _ = env.reset(seed=1), env.step(1)
+        >>> arrayferry.findings(env).ok
+        True
+    """
+    return _Switch(mode)
+
+
+def watched(env: Any, mode: Mode | None, *, shared: bool) -> Any:
+    """Return the environment, inside a sanitizer if it is to be watched; None asks the switch."""
+    mode = _Switch.mode if mode is None else _valid(mode)
+    if mode is False:
+        return env
+    # By name, because the wrappers are below the sanitizer and must not import it.
+    watch = import_module("arrayferry.sanitizer.wrapper").watch
+    return watch(env, shared=shared, on_finding="raise" if mode == "raise" else "warn")
+
+
+def recorded(mode: Mode | None) -> Literal[False] | None:
+    """Return what a spec records as `sanitize`: a refusal only, for a sanitizer records itself."""
+    return False if mode is False else None
