@@ -1,41 +1,56 @@
-"""`explain`: what becomes of each leaf on its way, and why. The work of `convert`, looked at."""
+"""`explain`: what becomes of each leaf on its way, and why.
+
+| file | the one idea |
+|---|---|
+| `reasons.py` | the reasons, as codes with texts |
+| `leaf.py` | one leaf: what it was, what it became, and why |
+| `leaves.py` | all leaves of a value, by the visitor of the walk; and their times |
+| `environment.py` | the leaves of real steps, and how long the boundary takes |
+| `explanation.py` | all leaves, with their totals |
+| `advice.py` | what a user can do about it |
+| `render.py` | for people: text, rich, HTML |
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
-from arrayferry._core.convert import Converter
-from arrayferry._core.framework import Framework
-from arrayferry._explain.explanation import Explanation, of_value
+from arrayferry._core.convert import Converter, Namespace
+from arrayferry._core.messages import refuse_unknown
+from arrayferry._explain.explanation import Explanation, explain_value
+from arrayferry._explain.leaf import Leaf
+from arrayferry._explain.reasons import REASONS
 
-__all__ = ["Explanation", "explain"]
+__all__ = ["REASONS", "Explanation", "Leaf", "explain"]
 
 
 def explain(
     value: Any,
-    to: str | ModuleType | Framework,
+    to: Namespace,
     device: Any = None,
     *,
     copy: bool | None = None,
     dtypes: Mapping[Any, Any] | None = None,
     steps: int = 20,
     seed: int | None = 0,
+    **unknown: NoReturn,
 ) -> Explanation:
-    """Show what becomes of each leaf of a value, or of what an environment takes and gives, and why.
+    """Show what becomes of each leaf of a value, or of what an environment takes and returns, and why.
 
-    It is printed as a table, shown as one in a notebook, and a dictionary by `as_dict()`.
+    The result prints as a table, is one in a notebook, and plain data by `as_dict()`.
 
     Args:
-        value: any structure; or a Gymnasium environment, single or vector, which is reset and stepped.
-        to: the framework to explain the way to; of an environment, the agent's.
+        value: any structure; or a Gymnasium environment, single or vector, which is reset and stepped; or
+            the id of one, which is made and closed.
+        to: the target; of an environment, the agent's framework.
         device: where the arrays go.
         copy: as for `convert`.
         dtypes: as for `convert`.
-        steps: how many steps to take with an environment.
-        seed: of the environment and of the actions, which are sampled.
+        steps: how many steps of an environment to look at; it takes twice as many, half of them for the time.
+        seed: for the environment and for the actions, which are sampled.
+        **unknown: refused, with the option that was probably meant.
 
     Example:
         >>> import arrayferry, numpy as np
@@ -45,11 +60,14 @@ def explain(
         value["camera"] - copied: you still hold what it is in
         value["mission"] - left alone: a str is no array
     """
-    gymnasium = sys.modules.get("gymnasium")  # who has an environment has imported it
-    if gymnasium is not None and isinstance(value, (gymnasium.Env, gymnasium.vector.VectorEnv)):
-        from arrayferry._explain.environment import of_environment
+    refuse_unknown(unknown, ["device", "copy", "dtypes", "steps", "seed"], of="explain")
+    gymnasium = sys.modules.get("gymnasium")  # whoever has an environment has imported it
+    if isinstance(value, str) or (
+        gymnasium is not None and isinstance(value, (gymnasium.Env, gymnasium.vector.VectorEnv))
+    ):
+        from arrayferry._explain.environment import explain_environment
 
-        return of_environment(value, to, steps, seed, device=device, copy=copy, dtypes=dtypes)
+        return explain_environment(value, to, steps, seed, device=device, copy=copy, dtypes=dtypes)
     box = [value]
     del value  # so that the box alone holds it, if the caller holds it no more
-    return of_value(box, Converter(to, device, copy=copy, dtypes=dtypes))
+    return explain_value(box, Converter(to, device, copy=copy, dtypes=dtypes))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from arrayferry._core import ownership
 from arrayferry._core.convert import Converter
-from arrayferry._explain.leaves import Leaf
+from arrayferry._explain.leaf import Leaf
 from arrayferry._explain.render import size
 
 __all__ = ["advice_for"]
@@ -18,7 +18,7 @@ _MANY_LEAVES = 8
 
 
 def advice_for(leaves: Sequence[Leaf], converter: Converter, *, vector: bool = False) -> tuple[str, ...]:
-    """The advice for these leaves, the most important first."""
+    """Return the advice for these leaves, the most important first."""
     out = [leaf for leaf in leaves if not leaf.path.startswith("action")]
     return tuple(_rules(out, converter, vector))
 
@@ -32,10 +32,10 @@ def _rules(out: Sequence[Leaf], converter: Converter, vector: bool) -> Iterator[
     if wide and not converter.dtypes:
         total = size(sum(leaf.nbytes for leaf in wide))
         yield f"float64 in {_named(wide)} ({total}): dtypes={{'float64': 'float32'}} halves it"
-    narrowed = [leaf for leaf in out if leaf.memory == "cast" and "has no" in leaf.why]
+    narrowed = [leaf for leaf in out if leaf.reason == "no-dtype"]
     if narrowed and target.wider:
-        yield f"{_named(narrowed)}: narrowed. To keep all bits, {target.wider}"
-    held = [leaf for leaf in out if "still hold" in leaf.why and leaf.nbytes >= _WORTH_IT]
+        yield f"{_named(narrowed)}: narrowed. To keep all bits: {target.wider}"
+    held = [leaf for leaf in out if leaf.reason in ("held", "container-held") and leaf.nbytes >= _WORTH_IT]
     if held and not target._fast.alignment and converter.device is None:
         total = size(sum(leaf.nbytes for leaf in held))
         yield f"{_named(held)}: {total} copied, being held. copy=False shares it, if neither side writes"
@@ -45,7 +45,7 @@ def _rules(out: Sequence[Leaf], converter: Converter, vector: bool) -> Iterator[
     if len(observed) >= _MANY_LEAVES:
         yield f"{len(observed)} leaves in obs: gymnasium.wrappers.FlattenObservation makes them one"
     if not ownership.COUNTS_PROVE:
-        yield "On this Python every leaf is copied: its reference counts prove nothing"
+        yield "on this Python every leaf is copied: its reference counts prove nothing"
 
 
 def _named(leaves: Sequence[Leaf]) -> str:

@@ -7,121 +7,121 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 
 from arrayferry._core.convert import Converter, Namespace
-from arrayferry._core.registry import framework_of
-from arrayferry._core.walk import Slot
 from arrayferry._explain.advice import advice_for
 from arrayferry._explain.explanation import Explanation, merged
-from arrayferry._explain.leaves import Leaf, flat, kind_of, leaf_of, overlap, record
-from arrayferry._explain.why import memory_of
+from arrayferry._explain.leaf import Leaf, leaf_of
+from arrayferry._explain.leaves import flat, record
+from arrayferry._explain.reasons import REASONS
 from arrayferry.errors import FerryError, OptionError
 from arrayferry.wrappers import wrap
+from arrayferry.wrappers._autoreset import reset_finished
 from arrayferry.wrappers._boundary import RESET, STEP, Boundary, checked
+from arrayferry.wrappers._make import opened
 
-__all__ = ["of_environment"]
+__all__ = ["explain_environment"]
 
 _HOLDER = "the environment"
 
 
-def of_environment(env: Any, to: Namespace, steps: int, seed: int | None, **options: Any) -> Explanation:
-    """Explain what the wrapper does in a step, after taking that many; the options are those of `wrap`."""
+def explain_environment(env: Any, to: Namespace, steps: int, seed: int | None, **options: Any) -> Explanation:
+    """Explain what the wrapper does in a step of an environment, or of one that is named by its id.
+
+    It takes as many steps for the times, without a look at the leaves, as it takes for the leaves.
+    """
     if steps < 1:
         raise OptionError(f"steps={steps}", "it is 1 or more")
-    wrapped: Any = wrap(env, to, **options)
-    boundary: Boundary = wrapped._boundary
-    out = boundary.outgoing
-    with suppress(FerryError):  # what is refused is told leaf by leaf, below
-        wrapped.reset(seed=seed)  # the wrapper learns here whose arrays the environment takes
-    env.action_space.seed(seed)
-    sample = Converter(out.framework, out.device)
-    passes: list[list[Leaf]] = []
-    laps: dict[str, list[float]] = {"step": [], "action": [], "out": []}
-    for count in range(2 * steps):
-        action = sample(env.action_space.sample())
-        start = perf_counter()
-        member = boundary.convert_action(action)
-        laps["action"].append(perf_counter() - start)
-        going_in = _action_leaves(action, member, boundary, laps["action"][-1])
-        box, rest, done = _stepped(env, member, laps["step"])
-        names = STEP if len(box) == len(STEP) else RESET
-        if count % 2:  # in every other step, how long all of it takes; in the others, what each leaf does
-            with suppress(FerryError):
-                start = perf_counter()
-                out._walker([*map(Slot, names)], tuple).unpack([tuple(box)])
-                laps["out"].append(perf_counter() - start)
-        else:
-            passes.append([*going_in, *record(out, box, names, _HOLDER), *rest])
-        if done:
-            env.reset()
-    leaves = merged(passes)
-    best = {name: min(times, default=0.0) for name, times in laps.items()}
-    return Explanation(_title(env, out), leaves, advice_for(leaves, out, vector=_is_vector(env)), best, steps)
+    with opened(env) as base:
+        wrapped: Any = wrap(base, to, sanitize=False, **options)
+        base.action_space.seed(seed)
+        with suppress(FerryError):  # what is refused is told leaf by leaf
+            wrapped.reset(seed=seed)  # the wrapper learns here whose arrays the environment takes
+        run = _Run(base, wrapped._boundary)
+        seconds = run.fastest_of(steps)
+        leaves = merged([run.leaves_of_step(seconds["action"]) for _ in range(steps)])
+        advice = advice_for(leaves, run.outgoing, vector=run.is_vector)
+        return Explanation(run.title, leaves, advice, seconds, steps)
 
 
-def _stepped(env: Any, member: Any, laps: list[float]) -> tuple[list[Any], list[Leaf], bool]:
-    """What a step gives, in a list that alone holds it; what is not converted; and whether it is over."""
-    start = perf_counter()
-    result = env.step(member)
-    laps.append(perf_counter() - start)
-    obs, reward, terminated, truncated, info = checked("step", STEP, result)
-    del result
-    if _is_vector(env):
-        over = env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED and _any(terminated, truncated)
-        return [obs, reward, terminated, truncated, info], [], over
-    numbers = {
-        "reward": (reward, "float"),
-        "terminated": (terminated, "bool"),
-        "truncated": (truncated, "bool"),
-    }
-    rest = [_number(name, value, kind) for name, (value, kind) in numbers.items()]
-    return [obs, info], rest, bool(terminated or truncated)
+class _Run:
+    """An environment that is stepped with sampled actions, through the boundary of its wrapper."""
+
+    def __init__(self, env: Any, boundary: Boundary) -> None:
+        self._env, self._boundary = env, boundary
+        self.is_vector = isinstance(env, VectorEnv)
+        self.outgoing = boundary.outgoing
+        self._to_agent = Converter(self.outgoing.framework, self.outgoing.device)
+
+    @property
+    def title(self) -> str:
+        """Which environment, and where to."""
+        spec = getattr(self._env, "spec", None)
+        name = type(self._env).__name__ if spec is None else spec.id
+        many = f" x {self._env.num_envs}" if self.is_vector else ""
+        return f"{name}{many} to {self.outgoing.framework.name}"
+
+    def _sample(self) -> Any:
+        return self._to_agent(self._env.action_space.sample())
+
+    def fastest_of(self, steps: int) -> dict[str, float]:
+        """Take steps as the wrapper does, and return the least time of each part of it."""
+        laps: dict[str, list[float]] = {"action": [], "step": [], "out": []}
+        for _ in range(steps):
+            action = self._sample()
+            start = perf_counter()
+            member = self._boundary.convert_action(action)
+            converted = perf_counter()
+            box = [self._env.step(member)]
+            stepped = perf_counter()
+            laps["action"].append(converted - start)
+            laps["step"].append(stepped - converted)
+            try:
+                _, _, terminated, truncated, _ = self._boundary.convert_step(box)
+                laps["out"].append(perf_counter() - stepped)
+            except FerryError:  # it is among the leaves; whether the episode is over, nobody knows
+                self._env.reset()
+            else:
+                reset_finished(self._env, terminated, truncated)
+        return {name: min(times, default=0.0) for name, times in laps.items()}
+
+    def leaves_of_step(self, seconds: float) -> list[Leaf]:
+        """Take a step, and return what became of its leaves; an action takes that many seconds."""
+        action = self._sample()
+        member = self._boundary.convert_action(action)
+        leaves = _action_leaves(action, member, self._boundary.incoming, seconds)
+        box = [*checked("step", STEP, self._env.step(member))]
+        if self.is_vector:
+            leaves += record(self.outgoing, box, STEP, _HOLDER)
+            reset_finished(self._env, *box[2:4])
+            return leaves
+        numbers, box[1:4] = box[1:4], []  # so that the box alone holds what is walked
+        leaves += record(self.outgoing, box, RESET, _HOLDER)
+        _, *converted, _ = self._boundary.convert_step([(None, *numbers, None)])
+        for name, value, found in zip(STEP[1:4], numbers, converted):
+            leaves.append(leaf_of(name, value, found, self.outgoing, "own-memory", _HOLDER))
+        reset_finished(self._env, *numbers[1:])
+        return leaves
 
 
-def _number(name: str, value: Any, kind: str) -> Leaf:
-    before = kind_of(value)
-    if before == kind:
-        return Leaf(name, None, before, kind, (), "left alone", f"it stays a {kind}", 0, 0.0)
-    owner = framework_of(type(value))
-    start = owner.name if owner else "numpy" if isinstance(value, np.generic) else "python"
-    return Leaf(name, None, before, kind, (start, "python"), "made", f"it becomes a {kind}", 0, 0.0)
-
-
-def _action_leaves(action: Any, member: Any, boundary: Boundary, seconds: float) -> list[Leaf]:
-    """The action on its way in: from what the policy gives to a member of the action space."""
+def _action_leaves(action: Any, member: Any, incoming: Converter, seconds: float) -> list[Leaf]:
+    """Return the action on its way in: from what the policy gives to a member of the action space."""
     given, taken = flat(action, "action"), flat(member, "action")
     if given.keys() != taken.keys():  # a space whose members are built otherwise: all of it at once
         given, taken = {"action": action}, {"action": member}
-    incoming = boundary.incoming
-    leaves = []
-    for path, before in given.items():
-        after = taken[path]
-        leaf = leaf_of(path, before, after, incoming, "the agent still holds it", None, seconds / len(given))
-        leaves.append(_as_member(leaf, before, after))
-    return leaves
+    leaves = [_as_member(path, given[path], taken[path], incoming) for path in given]
+    return [replace(leaf, seconds=seconds / len(leaves)) for leaf in leaves]
 
 
-def _as_member(leaf: Leaf, before: Any, after: Any) -> Leaf:
-    if isinstance(after, np.generic):
-        return replace(leaf, memory="made", why="one number, as the space has")
-    if leaf.memory == "cast":
-        return replace(leaf, why=f"the space has {leaf.after}")
-    if overlap(memory_of(before, framework_of(type(before))), memory_of(after, framework_of(type(after)))):
-        return replace(leaf, memory="shared", why="it is a member already")
-    return leaf
-
-
-def _any(*flags: Any) -> bool:
-    return any(np.any(np.asarray(flag)) for flag in flags)
-
-
-def _is_vector(env: Any) -> bool:
-    return isinstance(env, VectorEnv)
-
-
-def _title(env: Any, out: Converter) -> str:
-    spec = getattr(env, "spec", None)
-    name = type(env).__name__ if spec is None else spec.id
-    return f"{name}{f' x {env.num_envs}' if _is_vector(env) else ''} to {out.framework.name}"
+def _as_member(path: str, value: Any, member: Any, incoming: Converter) -> Leaf:
+    leaf = leaf_of(path, value, member, incoming, "held", "the agent")
+    if leaf.reason == "number":
+        reason = "scalar"
+    elif leaf.memory == "cast":
+        reason = "space-dtype"
+    elif leaf.memory == "taken over":  # the agent holds it
+        return replace(leaf, memory="shared", reason="already-member", why=REASONS["already-member"])
+    else:
+        return leaf
+    return replace(leaf, reason=reason, why=REASONS[reason].format(after=leaf.after))

@@ -9,17 +9,17 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from arrayferry._explain.explanation import Explanation
-    from arrayferry._explain.leaves import Leaf
+    from arrayferry._explain.leaf import Leaf
 
 __all__ = ["as_html", "as_rich", "as_text", "microseconds", "size"]
 
-HEAD = ("leaf", "what it is", "route", "bytes", "µs", "shared or copied, and why")
+HEAD = ("leaf", "what it is", "route", "bytes", "µs", "what becomes of it, and why")
 _NUMBERS = ("bytes", "µs")
 _STYLES = {"taken over": "green", "shared": "green", "refused": "red", "left alone": "dim"}
 
 
 def size(count: int) -> str:
-    """Bytes for people.
+    """Return a number of bytes for people.
 
     >>> size(16), size(28224), size(1 << 20)
     ('16 B', '27.6 KB', '1 MB')
@@ -33,7 +33,7 @@ def size(count: int) -> str:
 
 
 def microseconds(seconds: float) -> str:
-    """Seconds as microseconds, of which a tenth is worth a digit.
+    """Return seconds as microseconds, with a tenth where it is worth a digit.
 
     >>> microseconds(1.25e-6), microseconds(0.001234)
     ('1.2', '1234')
@@ -71,7 +71,7 @@ def _totals(explanation: Explanation) -> str:
 
 
 def as_text(explanation: Explanation) -> str:
-    """Columns of plain text."""
+    """Return columns of plain text."""
     rows = [HEAD, *_rows(explanation)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     lines = ["  ".join(_padded(*cell) for cell in zip(row, widths, HEAD)).rstrip() for row in rows]
@@ -84,7 +84,7 @@ def _padded(cell: str, width: int, head: str) -> str:
 
 
 def as_rich(explanation: Explanation) -> RenderableType:
-    """A table for rich, which fits itself into the terminal."""
+    """Return a table for rich, which fits itself into the terminal."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -102,7 +102,7 @@ def as_rich(explanation: Explanation) -> RenderableType:
 
 
 def as_html(explanation: Explanation) -> str:
-    """A table for notebooks."""
+    """Return a table for notebooks."""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in HEAD)
     rows = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in _rows(explanation))
     body = "".join(f"<tr>{row}</tr>" for row in rows)

@@ -1,0 +1,108 @@
+"""Why a leaf was copied, shared, cast or left alone: a code for each reason, and its text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from arrayferry._core import ownership
+from arrayferry._core.convert import Converter
+from arrayferry._core.framework import Array, Framework
+from arrayferry._core.registry import framework_of
+
+__all__ = ["REASONS", "framework_of_array", "have_common_memory", "reason_to_copy"]
+
+REASONS: dict[str, str] = {
+    # taken over or shared
+    "unheld": "nobody else holds it",
+    "copy-false": "copy=False",
+    "already-member": "it is a member of the action space already",
+    # copied: the codes of `ownership.obstacle_to_taking`
+    "subclass": "a {type} may have more to it than its values",
+    "view": "it is a view of other memory",
+    "read-only": "it is read-only",
+    "byte-order": "it is not in native byte order",
+    "not-contiguous": "it is not in C order",
+    "unaligned": "its elements are not aligned",
+    "weak-reference": "somebody has a weak reference to it",
+    "objects": "it has objects in it",
+    # copied: other reasons
+    "copy-true": "copy=True",
+    "uncounted": "this Python cannot tell whether anybody else holds it",
+    "container-held": "{holder} still {holds} what it is in",
+    "held": "{holder} still {holds} it",
+    "device": "it goes to {device}",
+    "alignment": "{target} takes over only memory that is aligned to {alignment} bytes",
+    "own-memory": "{target} allocates its own memory",
+    "no-view": "NumPy cannot see its memory",
+    "immutable": "arrays of {source} never change, and yours are writable",
+    "deletable": "its {source} array can still be deleted or donated",
+    "uncountable": "nobody can tell who else holds an array of {source}",
+    # cast
+    "dtypes": "dtypes= asks for it",
+    "no-dtype": "{target} has no {before} here",
+    "space-dtype": "the action space has {after}",
+    # converted, which is said as "converted to ..."
+    "array": "to an array",
+    "scalar": "to a scalar, as the action space expects",
+    "number": "to a {after}",
+    # left alone
+    "no-counterpart": "{before} has no counterpart in {target}",
+    "no-array": "a {before} is no array",
+    # refused
+    "refused": "{error}",
+}
+
+
+def reason_to_copy(converter: Converter, array: Any, references: int | None) -> str:
+    """Return the code of why an array of the right dtype is copied; ask before it crosses.
+
+    Args:
+        converter: what is about to convert it.
+        array: the array.
+        references: to it, as the walk counted them; None when somebody else can reach its container.
+    """
+    if converter.copy is True:
+        return "copy-true"
+    source = framework_of_array(array)
+    if not isinstance(array, np.ndarray):
+        return "" if source is None else _reason_to_copy_from(source, converter.framework, array)
+    if obstacle := ownership.obstacle_to_taking(array):
+        return obstacle
+    if not ownership.COUNTS_PROVE:
+        return "uncounted"
+    if references is None:
+        return "container-held"
+    if references > ownership.unshared:
+        return "held"
+    if converter.device is not None:
+        return "device"
+    return "alignment" if converter.framework._fast.alignment else "own-memory"
+
+
+def _reason_to_copy_from(source: Framework, target: Framework, array: Any) -> str:
+    if _view(array) is None:
+        return "no-view"
+    if source.immutable:
+        return "deletable" if target.immutable else "immutable"
+    return "uncountable"
+
+
+def framework_of_array(value: Any) -> Framework | None:
+    """Return whose array it is; None for what is none, such as a NumPy scalar."""
+    return None if isinstance(value, np.generic) else framework_of(type(value))
+
+
+def have_common_memory(one: Any, other: Any) -> bool:
+    """Return whether two arrays, of any frameworks, lie in the same memory, as far as NumPy can see it."""
+    here, there = _view(one), _view(other)
+    return here is not None and there is not None and np.may_share_memory(here, there)
+
+
+def _view(array: Any) -> Array | None:
+    source = framework_of_array(array)
+    try:
+        return None if source is None else source.to_numpy(array, True)
+    except Exception:  # a look must not break what it looks at, and each framework refuses its own way
+        return None

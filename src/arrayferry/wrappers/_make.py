@@ -1,0 +1,28 @@
+"""An environment, or the id of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import gymnasium as gym
+
+from arrayferry.errors import UnsupportedError
+
+__all__ = ["opened"]
+
+
+@contextmanager
+def opened(env: Any) -> Iterator[Any]:
+    """Give an environment as it is; one that is named by its id is made, and closed at the end."""
+    if not isinstance(env, str):
+        yield env
+        return
+    try:
+        made = gym.make(env)
+    except gym.error.Error as error:
+        hint = "pass the id of a registered environment, or the environment itself"
+        raise UnsupportedError(f"{env!r} names no environment: {error}", hint) from error
+    with closing(made):
+        yield made

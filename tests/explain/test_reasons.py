@@ -1,0 +1,46 @@
+"""The reasons: each code has its text, and the obstacles are those of the converter."""
+
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+from hypothesis import given
+
+import arrayferry
+from arrayferry._core import ownership
+from arrayferry._core.ownership import obstacle_to_taking
+from arrayferry._explain.reasons import REASONS
+from arrayferry.testing import arrays
+
+
+@given(array=arrays())
+def test_obstacles_are_those_of_the_converter(array):
+    assert (obstacle_to_taking(array) == "") == ownership.can_be_taken(array)
+
+
+def test_every_obstacle_has_its_text():
+    held, frozen = np.zeros(4), np.zeros(4)
+    keep = weakref.ref(held)
+    frozen.flags.writeable = False
+    found = {
+        "weak-reference": held,
+        "view": np.zeros((4, 4))[:, 0],
+        "read-only": frozen,
+        "byte-order": np.zeros(4, ">f8"),
+        "not-contiguous": np.zeros((3, 4), order="F"),
+        "subclass": np.zeros(2).view(np.recarray),
+        "objects": np.zeros(2, object),
+    }
+    assert {code: obstacle_to_taking(array) for code, array in found.items()} == {
+        code: code for code in found
+    }
+    assert found.keys() <= REASONS.keys()
+    assert keep() is held
+
+
+def test_reason_and_text_of_a_leaf_agree():
+    [leaf] = arrayferry.explain(np.zeros((4, 4))[:, 0], "numpy").leaves
+    assert (leaf.reason, leaf.why) == ("view", REASONS["view"])
+    [leaf] = arrayferry.explain(np.zeros(2).view(np.recarray), "numpy").leaves
+    assert (leaf.reason, leaf.why) == ("subclass", "a recarray may have more to it than its values")
