@@ -223,7 +223,7 @@ def test_a_space_that_raises_is_a_finding() -> None:
 
     env = arrayferry.wrap(Counter(observation_space=Moody()), "numpy", sanitize=True)
     with pytest.warns(
-        arrayferry.sanitizer.SanitizerWarning, match=r"contains\(\) of the space raised Custom: not today"
+        arrayferry.sanitizer.SanitizerWarning, match=r"contains\(\) of its space raised Custom: not today"
     ):
         env.reset()
     env.step(1)
@@ -232,7 +232,7 @@ def test_a_space_that_raises_is_a_finding() -> None:
 def test_a_failure_of_its_own_is_an_info(monkeypatch: pytest.MonkeyPatch) -> None:
     env = arrayferry.wrap(Counter(), "numpy", sanitize="raise")
     inner = env.env
-    monkeypatch.setattr(inner._inspector._writes, "returned", lambda leaves: 1 / 0)
+    monkeypatch.setattr(inner._writes, "returned", lambda leaves: 1 / 0)
     env.reset()
     env.step(1)
     (finding,) = arrayferry.findings(env)

@@ -26,6 +26,7 @@ def test_gymnasium_s_environments_are_clean(name: str, agent: str) -> None:
     assert report.sharing == ()
     assert report.ok
     assert report.shareable is True
+    assert report.verdict == "safe as wrapped; safe with copy=False too"
     assert report.steps == 600
 
 
@@ -44,7 +45,7 @@ def test_where_the_state_is_handed_out() -> None:
     assert list(report) == []
     assert [(one.kind, one.path) for one in report.sharing] == [("kept", "obs")]
     assert report.shareable is False
-    assert "copy=False is not safe here" in str(report)
+    assert str(report).startswith("safe as wrapped; not safe with copy=False\n")
 
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "FrozenLake-v1"])
@@ -74,7 +75,8 @@ def test_a_buffer_that_is_filled_again() -> None:
     assert {one.severity for one in report} == {"info"}
     assert report.shareable is False
     assert {one.severity for one in report.sharing if one.kind == "environment-wrote"} == {"error"}
-    assert "with copy=False also:" in str(report)
+    assert report.verdict == "safe as wrapped; not safe with copy=False"
+    assert "\nwith copy=False:\n  error: " in str(report)
 
 
 def test_what_is_wrong_is_not_ok_and_the_report_is_plain_data() -> None:
@@ -83,6 +85,7 @@ def test_what_is_wrong_is_not_ok_and_the_report_is_plain_data() -> None:
     assert not report.ok
     assert {(one.kind, one.path) for one in report} == {("outside-space", "obs"), ("nan", "reward")}
     assert [one.kind for one in report.sharing] == ["kept"]  # what is known already is not said again
+    assert str(report).startswith("not safe as wrapped: 1 error, 1 warning\n")
     plain = json.loads(json.dumps(report.as_dict()))
     assert plain["ok"] is False
     assert [arrayferry.sanitizer.Finding(**one) for one in plain["findings"]] == list(report)
@@ -110,6 +113,7 @@ def test_memory_that_cannot_be_shared_is_said() -> None:
     report = arrayferry.check(flipped, "torch", steps=5)
     assert report.ok
     assert report.shareable is None
+    assert report.verdict == "safe as wrapped; copy=False is not possible"
     assert report.not_shared.startswith("obs: ")
     assert "negative strides" in report.not_shared
 
@@ -156,8 +160,10 @@ def test_options_reach_the_wrapper() -> None:
     report = arrayferry.check(Counter(), "torch", steps=5, copy=True, dtypes={"float32": "float64"})
     assert report.shareable is None
     assert report.steps == 5
-    with pytest.raises(arrayferry.errors.UnsupportedError, match="no option"):
-        arrayferry.check(Counter(), "torch", nonsense=1)
+    with pytest.raises(arrayferry.errors.UnsupportedError, match="did you mean dtypes"):
+        arrayferry.check(Counter(), "torch", dtype={"float32": "float64"})
+    with pytest.raises(arrayferry.errors.UnsupportedError, match="dense_final is no option of a single"):
+        arrayferry.check(Counter(), "torch", dense_final=True)
 
 
 @pytest.mark.parametrize(

@@ -88,8 +88,10 @@ def leaf_of(
         holds="hold" if holder == "you" else "holds",
         error=error and error.what,
     )
-    through = () if memory in ("left alone", "refused") else route(value, source, target)
-    if reason == "number":
+    through = route(value, source, target)
+    if memory in ("left alone", "refused"):
+        through = ()
+    elif reason == "number":
         through = through[0], "numpy" if isinstance(found, np.generic) else "python"
     shape = getattr(value, "shape", None)
     shape = None if shape is None else tuple(shape)

@@ -2,24 +2,24 @@
 
 | file | the one idea |
 |---|---|
-| `report.py` | what it has to say |
+| `report.py` | a finding, and the report with its verdict |
 | `notes.py` | where findings are collected, and told once |
 | `leaves.py` | the leaves of a value, and whether somebody holds their memory |
 | `memory.py` | memory that was handed over, as it was then |
 | `writes.py` | who wrote into memory that the other one sees |
-| `members.py` | whether an observation is in its space, and if not, why |
-| `values.py` | form, space, NaN |
-| `inspector.py` | all of it, one call after the other |
-| `wrapper.py` | the wrappers around an environment |
-| `collect.py` | the findings of a whole stack of wrappers |
-| `driver.py` | drives an environment, watched |
+| `spaces.py` | which leaf of an observation is not in its space |
+| `values.py` | changed forms, values outside of their space, NaN |
+| `watching.py` | all of it, around every call of an environment |
+| `wrapper.py` | the wrappers for single and vector environments |
+| `driver.py` | `check`, which drives an environment, watched |
+
+The switch is below, in `wrappers/_watch.py`: a wrapper imports this only when it is on.
 """
 
 from __future__ import annotations
 
-from arrayferry.sanitizer.collect import findings
 from arrayferry.sanitizer.report import Finding, Report, SanitizerError, SanitizerWarning
-from arrayferry.sanitizer.wrapper import Sanitizer, VectorSanitizer
+from arrayferry.sanitizer.wrapper import Sanitizer, VectorSanitizer, findings
 from arrayferry.wrappers._watch import sanitize
 
 __all__ = [

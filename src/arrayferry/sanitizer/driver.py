@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import closing, nullcontext
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-import gymnasium as gym
-import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
-
-from arrayferry._core.convert import Converter, Namespace, convert
+from arrayferry._core.convert import Converter, Namespace
+from arrayferry._core.messages import refuse_unknown
 from arrayferry.errors import FerryError, SharingError
-from arrayferry.sanitizer.collect import findings
 from arrayferry.sanitizer.report import Finding, Report, SanitizerWarning
+from arrayferry.sanitizer.wrapper import findings
 from arrayferry.wrappers import wrap
+from arrayferry.wrappers._autoreset import reset_finished
+from arrayferry.wrappers._make import opened
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+    from gymnasium.vector import VectorEnv
 
 __all__ = ["check"]
 
@@ -29,32 +32,51 @@ def check(
     *,
     steps: int = 1000,
     seed: int = 0,
-    **options: Any,
+    device: Any = None,
+    copy: bool | None = None,
+    dtypes: Mapping[Any, Any] | None = None,
+    env_xp: Namespace | None = None,
+    env_device: Any = None,
+    spaces: Literal["env", "target"] = "env",
+    scalars: Literal["python", "target"] | None = None,
+    dense_final: bool | None = None,
+    **unknown: NoReturn,
 ) -> Report:
     """Drive an environment with sampled actions, and report what the sanitizer finds.
 
-    Twice: as `wrap` does it by default, and with `copy=False`, which tells whether that is safe here.
-    What an environment raises by itself is raised; what cannot cross is a finding of kind `"refused"`.
+    With `copy=None` it does so twice: as `wrap` does it, and with `copy=False`, to tell whether that is safe
+    here. What an environment raises by itself is raised; what cannot cross is a finding of kind `"refused"`.
 
     Args:
         env: the environment, single or vector; or the id of one, for `gymnasium.make`.
         to: the agent's framework.
         steps: how many steps to take, each time.
         seed: for the environment and for the actions.
-        **options: others of `wrap`; with `copy` there is one run only.
+        device: as for `wrap`, like all that follow.
+        copy: None for both runs; True or False for one run with that.
+        dtypes: casts to make on the way out.
+        env_xp: the environment's framework.
+        env_device: where actions go.
+        spaces: `"env"` or `"target"`.
+        scalars: single environments only.
+        dense_final: vector environments only.
+        **unknown: refused, with the option that was probably meant.
 
     Example:
         >>> import arrayferry
         >>> report = arrayferry.check("CartPole-v1", steps=100)
-        >>> report.ok, report.shareable
-        (True, True)
+        >>> report.verdict
+        'safe as wrapped; safe with copy=False too'
     """
-    with closing(gym.make(env)) if isinstance(env, str) else nullcontext(env) as base:
-        report = _drive(base, to, steps, seed, options)
-        return report if "copy" in options else _and_shared(report, base, to, steps, seed, options)
+    options: dict[str, Any] = {"device": device, "dtypes": dtypes, "env_xp": env_xp, "env_device": env_device}
+    options |= {"spaces": spaces, "scalars": scalars, "dense_final": dense_final}
+    refuse_unknown(unknown, ["steps", "seed", "copy", *options], of="check")
+    with opened(env) as base:
+        report = _drive(base, to, steps, seed, {**options, "copy": copy})
+        return report if copy is not None else _with_sharing(report, base, to, steps, seed, options)
 
 
-def _and_shared(report: Report, env: Any, to: Namespace, steps: int, seed: int, options: Any) -> Report:
+def _with_sharing(report: Report, env: Any, to: Namespace, steps: int, seed: int, options: Any) -> Report:
     try:
         shared = _drive(env, to, steps, seed, {**options, "copy": False})
     except SharingError as error:
@@ -72,18 +94,16 @@ def _and_shared(report: Report, env: Any, to: Namespace, steps: int, seed: int, 
 
 
 def _drive(base: Any, to: Namespace, steps: int, seed: int, options: dict[str, Any]) -> Report:
-    watched: dict[str, Any] = {**options, "sanitize": True}
-    env = wrap(base, to, **watched)
+    env = wrap(base, to, sanitize=True, **options)
     found: tuple[Finding, ...] = ()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SanitizerWarning)  # they are in the report
         try:
-            _run(env, base.action_space, Converter(to, options.get("device")), steps, seed)
+            _run(env, base.action_space, Converter(to, options["device"]), steps, seed)
         except SharingError:
             raise
         except Exception as error:
-            shared = options.get("copy") is False
-            if not shared and not isinstance(error, FerryError):
+            if options["copy"] is not False and not isinstance(error, FerryError):
                 raise
             found = (_failure(error, findings(env).steps),)
     report = findings(env)
@@ -91,23 +111,17 @@ def _drive(base: Any, to: Namespace, steps: int, seed: int, options: dict[str, A
 
 
 def _run(env: Any, actions: Any, to_agent: Converter, steps: int, seed: int) -> None:
-    is_vector = isinstance(env, VectorEnv)
-    by_hand = env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED
     actions.seed(seed)
     env.reset(seed=seed)
     for _ in range(steps):
         _, _, terminated, truncated, _ = env.step(to_agent(actions.sample()))
-        if not is_vector and (terminated or truncated):
-            env.reset()
-        elif is_vector and by_hand:
-            done = np.logical_or(*convert((terminated, truncated), "numpy"))
-            if done.any():
-                env.reset(options={"reset_mask": done})
+        reset_finished(env, terminated, truncated)
 
 
 def _failure(error: Exception, step: int) -> Finding:
     if isinstance(error, FerryError):
-        where, what, hint = error.where or "value", error.what, error.hint
-        return Finding(kind="refused", severity="error", path=where, step=step, message=what, hint=hint)
-    what, hint = f"raised {type(error).__name__}: {error}", "leave copy at None"
-    return Finding(kind="raised", severity="error", path="env", step=step, message=what, hint=hint)
+        kind, path, message, hint = "refused", error.where or "value", error.what, error.hint
+    else:
+        kind, path, hint = "raised", "env", "leave copy at None"
+        message = f"raised {type(error).__name__}: {error}"
+    return Finding(kind=kind, severity="error", path=path, step=step, message=message, hint=hint)

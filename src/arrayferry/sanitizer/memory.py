@@ -1,7 +1,7 @@
 """Memory on loan: what was handed over, as it was then; and what has become of it.
 
-A loan keeps a view of the memory and a private copy of its bytes. Only memory that somebody may still
-write is lent: an array that nobody but the receiver holds is the receiver's own (see `leaves`).
+Only memory that somebody may still write is lent: an array that nobody but the receiver holds is the
+receiver's own (see `leaves`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,7 @@ __all__ = ["Loan", "Loans"]
 
 @dataclass(slots=True, eq=False)
 class Loan:
-    """One array that was handed over.
-
-    Attributes:
-        leaf: the array.
-        step: when it was handed over.
-        bytes_then: its memory at that time.
-    """
+    """One array that was handed over: the leaf, the step, and a copy of its memory at that time."""
 
     leaf: Leaf
     step: int
@@ -44,14 +38,14 @@ class Loan:
         return view.__array_interface__["data"][0], view.shape, view.strides, view.dtype.str
 
     def changed(self) -> bool:
-        """Whether it looks different now. Bytes count: a NaN is equal to itself, and -0.0 is not 0.0."""
+        """Return whether it looks different now. Bytes count: a NaN equals itself, and -0.0 is not 0.0."""
         one, other = _bytes(self.leaf.view), self.bytes_then
         if one.size % 8 == 0:  # eight at a time
             one, other = one.view(np.uint64), other.view(np.uint64)
         return not (one == other).all()
 
     def change(self) -> str:
-        """What has changed, in words."""
+        """Return what has changed, in words."""
         view = self.leaf.view
         then = self.bytes_then.view(view.dtype).reshape(view.shape)
         differs = (_bytes(view) != self.bytes_then).reshape(*view.shape, -1).any(axis=-1)
@@ -59,23 +53,14 @@ class Loan:
         many = f"{int(differs.sum())} of {differs.size} elements"
         return f"{many} changed, {where} was {then[index]} and is {view[index]}"
 
-    def renew(self) -> None:
-        """From now on, as it is now."""
-        self.bytes_then = _bytes(self.leaf.view).copy()
-
 
 class Loans:
-    """The newest loans: of so many steps, and of so many bytes. A copy of it has none.
-
-    Attributes:
-        steps: how many steps a loan is watched for.
-        limit: how many bytes may be remembered.
-    """
+    """The newest loans, of at most so many steps and so many bytes. A copy of it has none."""
 
     def __init__(self, steps: int, limit: int) -> None:
         self.steps, self.limit = steps, limit
         self._loans: dict[tuple[Any, ...], Loan] = {}
-        self._held = 0
+        self._bytes = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The arrays would be copied, and be nobody's.
@@ -91,23 +76,23 @@ class Loans:
             return
         self.drop(loan)
         self._loans[loan.key] = loan
-        self._held += loan.bytes_then.nbytes
+        self._bytes += loan.bytes_then.nbytes
         for old in self:
-            if loan.step - old.step < self.steps and self._held <= self.limit:
+            if loan.step - old.step < self.steps and self._bytes <= self.limit:
                 break
             self.drop(old)
 
     def drop(self, loan: Loan) -> None:
-        """Watch this memory no more."""
+        """Stop watching this memory."""
         if old := self._loans.pop(loan.key, None):
-            self._held -= old.bytes_then.nbytes
+            self._bytes -= old.bytes_then.nbytes
 
     def clear(self) -> None:
-        """Watch nothing."""
+        """Stop watching all of it."""
         self._loans.clear()
-        self._held = 0
+        self._bytes = 0
 
 
 def _bytes(view: Array) -> Array:
-    """The memory as one row of bytes; a copy of it where it is not in one piece."""
+    """Return the memory as one row of bytes; a copy of it where it is not in one piece."""
     return np.ascontiguousarray(view).reshape(-1).view(np.uint8)

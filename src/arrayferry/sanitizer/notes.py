@@ -11,7 +11,7 @@ from arrayferry.sanitizer.report import Finding, SanitizerWarning, Severity
 
 __all__ = ["Notes"]
 
-# Who gets so many would not read more; and an info may have a new key in every step.
+# Nobody reads more than that; and an info may have a new key in every step.
 _MANY = 1000
 
 
@@ -33,21 +33,19 @@ class Notes:
         self._untold: list[Finding] = []
 
     def has(self, kind: str, path: str) -> bool:
-        """Whether this was found before."""
+        """Return whether this was found before."""
         return (kind, path) in self._found
 
     def add(self, kind: str, severity: Severity, path: str, message: str, hint: str = "") -> None:
         """Note what was found in the present step."""
         key = kind, path
-        if key in self._found:
-            self._times[key] += 1
-        elif len(self._found) < _MANY:
-            self._times[key] = 1
-            self._found[key] = finding = Finding(
+        if key not in self._found and len(self._found) < _MANY:
+            self._found[key] = Finding(
                 kind=kind, severity=severity, path=path, step=self.step, message=message, hint=hint
             )
             if severity != "info":
-                self._untold.append(finding)
+                self._untold.append(self._found[key])
+        self._times[key] += key in self._found
 
     def tell(self) -> None:
         """Warn of what is new, or raise it."""
@@ -58,5 +56,5 @@ class Notes:
             warn_caller(str(finding), SanitizerWarning)
 
     def findings(self) -> tuple[Finding, ...]:
-        """All of them, in the order in which they were found."""
+        """Return all of them, in the order in which they were found."""
         return tuple(replace(finding, times=self._times[key]) for key, finding in self._found.items())

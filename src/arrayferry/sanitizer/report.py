@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from arrayferry.errors import FerryError
@@ -11,7 +12,7 @@ from arrayferry.errors import FerryError
 __all__ = ["Finding", "Report", "SanitizerError", "SanitizerWarning", "Severity"]
 
 # An error: values that somebody holds changed, or are no numbers. A warning: what was promised is not
-# so, or may not be. An info: it does no harm here, and is collected without a word.
+# so, or may not be. An info: it does no harm here, and is only collected.
 Severity = Literal["error", "warning", "info"]
 
 
@@ -70,14 +71,14 @@ class Finding:
         return f"{self.path}, step {self.step}"
 
     def __str__(self) -> str:
-        """Where, what, and what to do, in one line."""
+        """Return where, what, and what to do, in one line."""
         often = f" ({self.times} times)" if self.times > 1 else ""
         return f"{self.severity}: {self.where}: {self.message}{often}" + (
             f"; {self.hint}" if self.hint else ""
         )
 
     def as_error(self) -> SanitizerError:
-        """The same as an exception."""
+        """Return it as an exception."""
         error = SanitizerError(self.message, self.hint, self.where)
         error.finding = self
         return error
@@ -101,7 +102,7 @@ class Report:
     steps: int = 0
     seconds: float = 0.0
     watched: int = 0
-    sharing: tuple[Finding, ...] = field(default=())
+    sharing: tuple[Finding, ...] = ()
     shareable: bool | None = None
     not_shared: str = ""
 
@@ -116,19 +117,32 @@ class Report:
     def __len__(self) -> int:
         return len(self.findings)
 
+    @property
+    def verdict(self) -> str:
+        """Whether the environment is safe as it is wrapped, and with `copy=False`, in words."""
+        if not self.ok:
+            counts = Counter(finding.severity for finding in self.findings if finding.severity != "info")
+            many = [f"{n} {severity}{'s' * (n > 1)}" for severity, n in sorted(counts.items())]
+            return f"not safe as wrapped: {', '.join(many)}"
+        if self.not_shared:
+            return "safe as wrapped; copy=False is not possible"
+        if self.shareable is None:
+            return "safe as wrapped"
+        return (
+            f"safe as wrapped; {'safe with copy=False too' if self.shareable else 'not safe with copy=False'}"
+        )
+
     def as_dict(self) -> dict[str, Any]:
-        """All of it as plain data, for JSON."""
-        return {**asdict(self), "ok": self.ok}
+        """Return all of it as plain data, for JSON."""
+        return {"verdict": self.verdict, **asdict(self), "ok": self.ok}
 
     def __str__(self) -> str:
-        """For people: a line for each finding, and one for the whole."""
-        lines = [str(finding) for finding in self.findings]
+        """Return the verdict, a line for each finding, and what it took."""
+        lines = [self.verdict, *map(str, self.findings)]
         if self.sharing:
-            lines += ["with copy=False also:", *(f"  {finding}" for finding in self.sharing)]
+            lines += ["with copy=False:", *(f"  {finding}" for finding in self.sharing)]
         if self.not_shared:
-            lines.append(f"copy=False is not possible here: {self.not_shared}")
-        elif self.shareable is not None:
-            lines.append(f"copy=False is {'safe' if self.shareable else 'not safe'} here")
-        many = len(self.findings) + len(self.sharing) or "nothing"
-        cost = f"watching {self.watched / 1e6:,.3g} MB took {self.seconds:.3g} s"
-        return "\n".join([*lines, f"{many} found in {self.steps:,} steps; {cost}"])
+            lines.append(f"copy=False is not possible: {self.not_shared}")
+        return "\n".join(
+            [*lines, f"{self.steps:,} steps; watching {self.watched / 1e6:,.3g} MB took {self.seconds:.3g} s"]
+        )

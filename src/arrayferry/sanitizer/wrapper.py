@@ -2,98 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
-from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
 
-from arrayferry.errors import OptionError
-from arrayferry.sanitizer.inspector import Inspector
+from arrayferry.errors import UnsupportedError
 from arrayferry.sanitizer.report import Report
+from arrayferry.sanitizer.watching import Watching
+from arrayferry.wrappers._boundary import STEP
 
-__all__ = ["Sanitizer", "VectorSanitizer", "watch"]
-
-_RESET = ("obs", "info")
-_STEP = ("obs", "reward", "terminated", "truncated", "info")
-
-
-class _Watched:
-    """What is the same for single and vector environments."""
-
-    env: Any
-    shared: bool
-    _inspector: Inspector
-
-    def __init__(
-        self,
-        env: Any,
-        shared: bool = False,
-        on_finding: Literal["warn", "raise"] = "warn",
-        steps: int = 4,
-        limit: int = 1 << 28,
-    ) -> None:
-        if on_finding not in ("warn", "raise"):
-            raise OptionError(f"on_finding={on_finding!r}", "it is one of 'warn', 'raise'")
-        RecordConstructorArgs.__init__(
-            self,  # type: ignore[arg-type]
-            shared=shared,
-            on_finding=on_finding,
-            steps=steps,
-            limit=limit,
-        )
-        self.shared = shared
-        self._inspector = Inspector(
-            shared=shared,
-            on_finding=on_finding,
-            single=not isinstance(env, VectorEnv),
-            trusted=2 if _has_checker(env) else 0,
-            steps=steps,
-            limit=limit,
-        )
-        super().__init__(env)  # type: ignore[call-arg]  # that of the wrapper
-
-    @property
-    def report(self) -> Report:
-        """What was found so far."""
-        return self._inspector.report()
-
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
-        """Start an episode, watched."""
-        return self._through([], lambda: self.env.reset(seed=seed, options=options), _RESET)
-
-    def render(self) -> Any:
-        """The environment's; it may write where it should not, too."""
-        return self._through([], self.env.render)
-
-    def _through(self, box: list[Any], call: Callable[[], Any], names: tuple[str, ...] = ()) -> Any:
-        self._inspector.entering(box, is_step=bool(box))
-        try:
-            result = call()
-        except BaseException:
-            self._inspector.failed()
-            raise
-        if type(result) is not tuple or len(result) != len(names):
-            # Not what was expected: whoever is outside will say so.
-            self._inspector.returned([], (), lambda: self.env.observation_space)
-            return result
-        returned = [*result]
-        del result  # so that the list alone holds the values, and it can be told who else does
-        self._inspector.returned(returned, names, lambda: self.env.observation_space)
-        return tuple(returned)
+__all__ = ["Sanitizer", "VectorSanitizer", "findings", "watch"]
 
 
-def _has_checker(env: Any) -> bool:
-    """Whether Gymnasium's checker is inside: it keeps the first two observations for a while."""
-    while isinstance(env, gym.Wrapper):
-        if isinstance(env, gym.wrappers.PassiveEnvChecker):
-            return True
-        env = env.env
-    return False
-
-
-class Sanitizer(_Watched, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class Sanitizer(Watching, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Watches a single environment. `arrayferry.wrap(env, to, sanitize=True)` puts it in its place.
 
     Args:
@@ -115,24 +39,24 @@ class Sanitizer(_Watched, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
         """Take a step, watched."""
         box = [action]
         del action  # so that the box alone holds it, if nobody else does
-        return self._through(box, lambda: self.env.step(box[0]), _STEP)
+        return self._watch(box, lambda: self.env.step(box[0]), STEP)
 
 
-class VectorSanitizer(_Watched, VectorWrapper[Any, Any, Any, Any, Any], RecordConstructorArgs):
-    """The same for vector environments."""
+class VectorSanitizer(Watching, VectorWrapper[Any, Any, Any, Any, Any], RecordConstructorArgs):
+    """Watches a vector environment; the arguments are those of `Sanitizer`."""
 
     def step(self, actions: Any) -> Any:
         """Take a step in all environments, watched."""
         box = [actions]
         del actions
-        return self._through(box, lambda: self.env.step(box[0]), _STEP)
+        return self._watch(box, lambda: self.env.step(box[0]), STEP)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Call a method of each environment."""
-        return self._through([], lambda: self.env.call(name, *args, **kwargs))
+        """Call a method of each environment, watched."""
+        return self._watch([], lambda: self.env.call(name, *args, **kwargs))
 
     def get_attr(self, name: str) -> Any:
-        """An attribute of each environment."""
+        """Return an attribute of each environment."""
         return self.env.get_attr(name)
 
     def set_attr(self, name: str, values: Any) -> None:
@@ -141,8 +65,35 @@ class VectorSanitizer(_Watched, VectorWrapper[Any, Any, Any, Any, Any], RecordCo
 
 
 def watch(env: Any, *, shared: bool, on_finding: Literal["warn", "raise"]) -> Any:
-    """Return the environment inside a sanitizer; one that has such a sanitizer outermost, as it is."""
-    if isinstance(env, _Watched) and env.shared is shared:
+    """Return the environment inside a sanitizer; one that is in such a sanitizer already, as it is."""
+    if isinstance(env, Watching) and env.shared is shared:
         return env
     kind: Any = VectorSanitizer if isinstance(env, VectorEnv) else Sanitizer
     return kind(env, shared=shared, on_finding=on_finding)
+
+
+def findings(env: Any) -> Report:
+    """Return what the sanitizers in a stack of wrappers have found so far, and what that has cost.
+
+    Those in the environments of a `SyncVectorEnv` are included; those in worker processes are not.
+
+    Raises:
+        UnsupportedError: no sanitizer watches this environment.
+    """
+    reports = [one.report for one in _sanitizers(env)]
+    if not reports:
+        raise UnsupportedError("no sanitizer watches this environment", "wrap(env, to, sanitize=True)")
+    return Report(
+        findings=tuple(finding for report in reports for finding in report.findings),
+        steps=max(report.steps for report in reports),
+        seconds=sum(report.seconds for report in reports),
+        watched=sum(report.watched for report in reports),
+    )
+
+
+def _sanitizers(env: Any) -> Iterator[Watching]:
+    if isinstance(env, Watching):
+        yield env
+    inner = [env.env] if isinstance(env, (gym.Wrapper, VectorWrapper)) else []
+    for one in env.envs if isinstance(env, SyncVectorEnv) else inner:
+        yield from _sanitizers(one)

@@ -1,7 +1,7 @@
 """Who wrote into memory that the other one sees?
 
 What has changed when a call enters was changed by the agent; what has changed when it returns, by the
-environment. In a private mode (`copy` is not False) nobody sees the other's memory: that an environment
+environment. If memory is private (`copy` is not False), nobody sees the other's: that an environment
 fills its buffers again is then worth knowing, and no more.
 """
 
@@ -37,20 +37,20 @@ class Writes:
         self._counts: list[int] = []
 
     def entering(self, action: list[Leaf]) -> None:
-        """The agent's turn is over: what did it write to? And what does it hand in?"""
+        """Note what the agent wrote to in its turn, and lend what it hands in."""
         if not self._shared:
             return
         for loan in self._loans:
             if loan.changed():
                 self._blame_agent(loan)
-                loan.renew()
+                loan.bytes_then = Loan.of(loan.leaf, loan.step).bytes_then
         # An array that only this call holds was made on the way: the agent does not see it.
         lent = [leaf for leaf in action if leaf.in_place and leaf.held is not False]
         self._actions = [Loan.of(leaf, self._notes.step) for leaf in lent if self._fits(leaf)]
         self._counts = self._count()
 
     def returned(self, results: list[Leaf]) -> None:
-        """The environment's turn is over: what did it write to, what did it keep, what does it hand out?"""
+        """Note what the environment wrote to in its turn, and lend what it kept and what it hands out."""
         counts = self._count()
         actions, self._actions = self._actions, []
         for loan in (*self._loans, *actions):
@@ -62,10 +62,11 @@ class Writes:
             if after > before and id(loan.leaf.value) not in handed_out:
                 self._loans.add(Loan.of(loan.leaf, loan.step))
         for leaf in results:
-            self._lend(leaf)
+            if leaf.in_place and leaf.held is not False:  # else it is the agent's own, or out of sight
+                self._lend(leaf)
 
     def forget(self) -> None:
-        """Watch nothing of what was handed over so far."""
+        """Stop watching all that was handed over so far."""
         self._loans.clear()
         self._actions = []
 
@@ -73,15 +74,12 @@ class Writes:
         return [getrefcount(loan.leaf.value) for loan in self._actions]
 
     def _lend(self, leaf: Leaf) -> None:
-        if leaf.held is False or not leaf.in_place:
-            return  # the agent's own, or out of sight
         step = self._notes.step
         if self._shared and leaf.held and leaf.name == "obs" and step >= self._trusted:
             message = "the environment keeps this memory: what the agent writes here, the environment reads"
             self._notes.add("kept", "info", leaf.path, message, _OWN)
-        if not self._shared and self._notes.has("environment-wrote", leaf.path):
-            return  # it is known, and does no harm
-        if self._fits(leaf):
+        is_known = not self._shared and self._notes.has("environment-wrote", leaf.path)  # and does no harm
+        if not is_known and self._fits(leaf):
             self._loans.add(Loan.of(leaf, step))
 
     def _fits(self, leaf: Leaf) -> bool:
@@ -105,10 +103,8 @@ class Writes:
         what = f"{loan.leaf.name} of step {loan.step}, which it had handed out"
         if loan.leaf.name == "action":
             what = f"the agent's action of step {loan.step}"
-        if self._shared:
-            self._blame("environment", "error", loan, what, _UNPROTECTED)
-        else:
-            self._blame("environment", "info", loan, what, _PROTECTED)
+        hint = _UNPROTECTED if self._shared else _PROTECTED
+        self._blame("environment", "error" if self._shared else "info", loan, what, hint)
 
     def _blame(self, who: str, severity: Severity, loan: Loan, what: str, hint: str) -> None:
         kind, path = f"{who}-wrote", loan.leaf.path

@@ -32,7 +32,7 @@ class _Switch(AbstractContextManager[None]):
     mode: Mode = _from_environment()
 
     def __init__(self, mode: Mode) -> None:
-        self._before = _Switch.mode
+        self._before: Mode = _Switch.mode
         _Switch.mode = _valid(mode)
 
     def __exit__(self, *_: object) -> None:
