@@ -106,3 +106,16 @@ def test_every_layout_is_explained(layout, name):
     leaf = only(arrayferry.explain(LAYOUTS[layout](np.arange(12, dtype=np.float32).reshape(3, 4)), name))
     assert leaf.memory in ("copied", "taken over")
     assert leaf.why
+
+
+@pytest.mark.skipif("jax" not in arrayferry.frameworks(), reason="jax is not installed")
+def test_a_deleted_array_is_refused_and_the_others_are_explained(name):
+    import jax.numpy as jnp
+
+    deleted = jnp.zeros(3)
+    deleted.delete()
+    found = arrayferry.explain([deleted, np.zeros(3, np.float32)], name)
+    assert found.leaves[0].memory == "refused"
+    assert found.leaves[1].memory in ("taken over", "copied")
+    assert "deleted" in found.leaves[0].why
+    assert found.leaves[0].hint

@@ -88,11 +88,11 @@ def leaf_of(
         holds="hold" if holder == "you" else "holds",
         error=error and error.what,
     )
-    through = route(value, source, target)
-    if memory in ("left alone", "refused"):
-        through = ()
-    elif reason == "number":
-        through = through[0], "numpy" if isinstance(found, np.generic) else "python"
+    through: tuple[str, ...] = ()
+    if reason == "number":
+        through = route(value, source, target)[0], "numpy" if isinstance(found, np.generic) else "python"
+    elif memory not in ("left alone", "refused"):
+        through = route(value, source, target)
     shape = getattr(value, "shape", None)
     shape = None if shape is None else tuple(shape)
     hint = error.hint if error else ""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["as_html", "as_rich", "as_text", "microseconds", "size"]
 
-HEAD = ("leaf", "what it is", "route", "bytes", "µs", "what becomes of it, and why")
+HEAD = ("leaf", "what it is", "route", "bytes", "µs", "shared or copied, and why")
 _NUMBERS = ("bytes", "µs")
 _STYLES = {"taken over": "green", "shared": "green", "refused": "red", "left alone": "dim"}
 
