@@ -55,7 +55,7 @@ def test_what_an_environment_keeps_is_copied_and_advised():
     assert again.advice == ()
 
 
-def test_action_on_its_way_in(name):
+def test_actions(name):
     found = verdicts(arrayferry.explain(Env(keeps=False), name, steps=2))
     assert found["action"] == "copied: the agent still holds it"
     found = verdicts(arrayferry.explain(gym.make("CartPole-v1"), name, steps=2))

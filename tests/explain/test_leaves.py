@@ -63,7 +63,7 @@ def test_options_are_reasons():
 
 
 @pytest.mark.skipif("jax" not in arrayferry.frameworks(), reason="jax is not installed")
-def test_what_jax_has_not():
+def test_dtypes_that_jax_does_not_have():
     found = arrayferry.explain({"n": np.array([1, 2]), "big": np.array([2**40])}, "jax")
     assert verdicts(found)['value["n"]'] == "cast to int32: jax has no int64 here"
     assert not found.ok
@@ -94,7 +94,7 @@ def test_what_is_left_alone_says_so():
     }
 
 
-def test_nothing_is_changed_by_looking():
+def test_explain_changes_nothing():
     held = {"x": np.arange(3), "y": [np.ones(2)]}
     explanation = arrayferry.explain(held, "numpy")
     assert np.array_equal(held["x"], [0, 1, 2])

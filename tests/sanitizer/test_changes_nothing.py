@@ -69,7 +69,7 @@ def quietly(call: Any, *args: Any) -> Any:
     agent=st.sampled_from(["numpy", "torch"]),
     seed=st.integers(0, 1000),
 )
-def test_the_same_values_bit_by_bit(name: str, habit: str, copies: Any, agent: str, seed: int) -> None:
+def test_values_are_the_same_bit_by_bit(name: str, habit: str, copies: Any, agent: str, seed: int) -> None:
     pytest.importorskip(agent)
     bare, watched = (
         arrayferry.wrap(Samples(name, habit, seed), agent, copy=copies, sanitize=on) for on in (False, True)
@@ -87,7 +87,7 @@ def test_the_same_values_bit_by_bit(name: str, habit: str, copies: Any, agent: s
 
 
 @pytest.mark.parametrize("agent", ["numpy", "torch", "jax"])
-def test_the_same_trajectories(agent: str) -> None:
+def test_trajectories_are_the_same(agent: str) -> None:
     pytest.importorskip(agent)
     for name in ("CartPole-v1", "Pendulum-v1", "MountainCarContinuous-v0", "Taxi-v4", "Blackjack-v1"):
         bare, watched = (arrayferry.wrap(gym.make(name), agent, sanitize=on) for on in (False, True))
@@ -109,7 +109,7 @@ VECTORS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", VECTORS)
-def test_the_same_trajectories_of_vectors(kind: str) -> None:
+def test_trajectories_of_vectors_are_the_same(kind: str) -> None:
     pytest.importorskip("torch")
     options = {"vectorization_mode": "sync", **VECTORS[kind]}
     bare, watched = (
@@ -130,7 +130,7 @@ def test_the_same_trajectories_of_vectors(kind: str) -> None:
     watched.close()
 
 
-def test_the_environment_gets_what_it_would_have_got() -> None:
+def test_actions_and_options_arrive_unchanged() -> None:
     plain, watched = Recorder(), Recorder()
     for env, on in ((plain, False), (watched, True)):
         wrapped = arrayferry.wrap(env, "numpy", sanitize=on)
@@ -142,7 +142,7 @@ def test_the_environment_gets_what_it_would_have_got() -> None:
 
 
 @pytest.mark.parametrize("agent", ["numpy", "torch"])
-def test_fresh_memory_is_taken_over_as_ever(agent: str) -> None:
+def test_fresh_memory_is_still_taken_over(agent: str) -> None:
     """An array that nobody holds is not held by the sanitizer either."""
     pytest.importorskip(agent)
     addresses: list[int] = []
@@ -165,7 +165,7 @@ class Custom(Exception):
     pass
 
 
-def test_an_exception_is_the_environment_s_own() -> None:
+def test_exceptions_of_the_environment_pass_unchanged() -> None:
     class Fails(Reusing):
         failing = False
 
@@ -193,7 +193,7 @@ def test_an_exception_is_the_environment_s_own() -> None:
     [None, 7, (), (1, 2, 3, {}), [np.zeros(3, np.float32), 0.0, False, False, {}]],
     ids=["none", "number", "empty", "four", "list"],
 )
-def test_what_is_no_result_of_step_goes_through(step: Any) -> None:
+def test_malformed_results_of_step_pass_unchanged(step: Any) -> None:
     results = [
         quietly(lambda env: (env.reset(), env.step(1)), env)
         for env in (arrayferry.wrap(Scripted(step), "numpy", sanitize=on) for on in (False, True))
@@ -201,7 +201,7 @@ def test_what_is_no_result_of_step_goes_through(step: Any) -> None:
     assert_same_form(results[1], results[0])
 
 
-def test_what_cannot_cross_is_said_by_the_conversion() -> None:
+def test_errors_of_the_conversion_are_the_same() -> None:
     jax = pytest.importorskip("jax")
     loop: list[Any] = []
     loop.append(loop)
@@ -229,7 +229,7 @@ def test_a_space_that_raises_is_a_finding() -> None:
     env.step(1)
 
 
-def test_a_failure_of_its_own_is_an_info(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_the_sanitizer_is_an_info(monkeypatch: pytest.MonkeyPatch) -> None:
     env = arrayferry.wrap(Counter(), "numpy", sanitize="raise")
     inner = env.env
     monkeypatch.setattr(inner._writes, "returned", lambda leaves: 1 / 0)
@@ -244,7 +244,7 @@ def test_a_failure_of_its_own_is_an_info(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("mode", [True, "raise"])
-def test_the_stack_is_built_again_watched(mode: Any) -> None:
+def test_a_spec_rebuilds_the_sanitizer(mode: Any) -> None:
     env = arrayferry.wrap(gym.make("CartPole-v1"), "numpy", copy=False, sanitize=mode)
     text = env.spec.to_json()
     recorded = json.loads(text)["additional_wrappers"][0]
@@ -280,7 +280,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("copies", [None, False])
-def test_a_copy_goes_on_alike_and_knows_what_was_found(way: str, copies: Any) -> None:
+def test_a_copied_environment_keeps_its_findings(way: str, copies: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", arrayferry.sanitizer.SanitizerWarning)
         env = arrayferry.wrap(Reusing(), "numpy", copy=copies, sanitize=True)
@@ -295,7 +295,7 @@ def test_a_copy_goes_on_alike_and_knows_what_was_found(way: str, copies: Any) ->
         assert arrayferry.findings(twin).steps == 4
 
 
-def test_a_copy_in_the_middle_accuses_nobody() -> None:
+def test_a_copied_environment_watches_no_memory_of_the_original() -> None:
     """The copy's memory is other memory: what was lent belongs to the original."""
     env = arrayferry.wrap(gym.make("MountainCarContinuous-v0"), "numpy", copy=False, sanitize="raise")
     env.reset(seed=1)
@@ -310,7 +310,7 @@ def test_a_copy_in_the_middle_accuses_nobody() -> None:
 
 
 @pytest.mark.parametrize("way", ["cloudpickle", "deepcopy"])
-def test_a_vector_is_copied_too(way: str) -> None:
+def test_a_vector_environment_can_be_copied(way: str) -> None:
     env = arrayferry.wrap(gym.make_vec("CartPole-v1", 2, "sync"), "numpy", sanitize=True)
     env.reset(seed=1)
     twin = WAYS[way](env)
@@ -320,7 +320,7 @@ def test_a_vector_is_copied_too(way: str) -> None:
         assert_same_form(twin.step(action), env.step(action))
 
 
-def test_nothing_is_kept_alive_for_long() -> None:
+def test_arrays_are_released_after_a_few_steps() -> None:
     class Token(np.ndarray):
         alive = 0
 
@@ -356,7 +356,7 @@ def test_a_vector_that_hands_out_its_own_buffer() -> None:
         assert arrayferry.findings(env).ok is not shares
 
 
-def test_masks_of_a_vector_s_infos_are_heeded() -> None:
+def test_masks_of_vector_infos_are_respected() -> None:
     class Masked(gym.vector.VectorEnv[Any, Any, Any]):
         num_envs = 2
         observation_space = spaces.Box(-10, 10, (2, 3), np.float32)

@@ -19,7 +19,7 @@ CLEAN = "CartPole-v1 MountainCar-v0 Acrobot-v1 Pendulum-v1 Taxi-v4 Blackjack-v1"
 
 @pytest.mark.parametrize("agent", ["numpy", "torch"])
 @pytest.mark.parametrize("name", CLEAN)
-def test_gymnasium_s_environments_are_clean(name: str, agent: str) -> None:
+def test_environments_of_gymnasium_are_clean(name: str, agent: str) -> None:
     pytest.importorskip(agent)
     report = arrayferry.check(name, agent, steps=300)
     assert list(report) == []
@@ -31,7 +31,7 @@ def test_gymnasium_s_environments_are_clean(name: str, agent: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["FrozenLake-v1", "FrozenLake8x8-v1", "CliffWalking-v1"])
-def test_where_an_info_is_an_integer_first(name: str) -> None:
+def test_an_info_that_is_an_integer_first(name: str) -> None:
     """They return `{"prob": 1}` from reset and a float from then on."""
     report = arrayferry.check(name, steps=50)
     assert [(one.kind, one.path, one.severity) for one in report] == [
@@ -40,7 +40,7 @@ def test_where_an_info_is_an_integer_first(name: str) -> None:
     assert report.ok
 
 
-def test_where_the_state_is_handed_out() -> None:
+def test_a_state_that_is_returned_itself() -> None:
     report = arrayferry.check("MountainCarContinuous-v0", steps=50)
     assert list(report) == []
     assert [(one.kind, one.path) for one in report.sharing] == [("kept", "obs")]
@@ -50,7 +50,7 @@ def test_where_the_state_is_handed_out() -> None:
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "FrozenLake-v1"])
 @pytest.mark.parametrize("mode", gym.vector.AutoresetMode)
-def test_vectors(name: str, mode: Any) -> None:
+def test_vector_environments_in_every_autoreset_mode(name: str, mode: Any) -> None:
     envs = gym.make_vec(name, 2, "sync", vector_kwargs={"autoreset_mode": mode})
     report = arrayferry.check(envs, steps=60)
     assert report.ok
@@ -58,7 +58,7 @@ def test_vectors(name: str, mode: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["phys2d/CartPole-v1", "tabular/CliffWalking-v0"])
-def test_environments_of_jax(name: str) -> None:
+def test_environments_written_in_jax(name: str) -> None:
     pytest.importorskip("flax")
     pytest.importorskip("torch")
     env = gym.make(name, disable_env_checker=True)
@@ -69,7 +69,7 @@ def test_environments_of_jax(name: str) -> None:
         assert ("it is read-only" in report.not_shared) is (agent == "torch")
 
 
-def test_a_buffer_that_is_filled_again() -> None:
+def test_a_reused_buffer() -> None:
     report = arrayferry.check(Reusing(), steps=5)
     assert report.ok  # nothing is wrong as long as arrays are private
     assert {one.severity for one in report} == {"info"}
@@ -79,7 +79,7 @@ def test_a_buffer_that_is_filled_again() -> None:
     assert "\nwith copy=False:\n  error: " in str(report)
 
 
-def test_what_is_wrong_is_not_ok_and_the_report_is_plain_data() -> None:
+def test_the_report_of_a_wrong_environment_is_plain_data() -> None:
     step = (np.full(3, 99, np.float32), float("nan"), False, False, {})
     report = arrayferry.check(Scripted(*[step] * 4), steps=2)
     assert not report.ok
@@ -95,7 +95,7 @@ def test_what_is_wrong_is_not_ok_and_the_report_is_plain_data() -> None:
     )
 
 
-def test_what_cannot_cross_is_a_finding() -> None:
+def test_a_refused_leaf_is_a_finding() -> None:
     jnp = pytest.importorskip("jax.numpy")
     assert jnp is not None
     big = spaces.Box(0, 2**60, (1,), np.int64)
@@ -107,7 +107,7 @@ def test_what_cannot_cross_is_a_finding() -> None:
     assert report.not_shared or report.shareable is False
 
 
-def test_memory_that_cannot_be_shared_is_said() -> None:
+def test_memory_that_cannot_be_shared() -> None:
     pytest.importorskip("torch")
     flipped = Counter(show=lambda count: np.zeros(3, np.float32)[::-1])
     report = arrayferry.check(flipped, "torch", steps=5)
@@ -138,7 +138,7 @@ def test_an_environment_that_raises_only_with_shared_memory() -> None:
     assert report.shareable is False
 
 
-def test_what_the_environment_raises_is_raised() -> None:
+def test_exceptions_of_the_environment_are_raised() -> None:
     trouble = ZeroDivisionError("its own")
     with pytest.raises(ZeroDivisionError) as raised:
         arrayferry.check(Scripted(trouble), steps=3)
@@ -221,7 +221,7 @@ STACKS: dict[str, Any] = {
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("name", ["MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"])
 @pytest.mark.filterwarnings("ignore::arrayferry.sanitizer.SanitizerWarning")
-def test_what_matters_is_found(name: str, stack: str) -> None:
+def test_findings_agree_with_what_happens_unwatched(name: str, stack: str) -> None:
     def make(sanitize: bool) -> Any:
         return arrayferry.wrap(STACKS[stack](gym.make(name)), "numpy", copy=False, sanitize=sanitize)
 

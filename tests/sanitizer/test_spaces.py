@@ -95,7 +95,7 @@ def test_the_leaf_is_named(space: Any, value: Any, path: str, why: str) -> None:
     assert found[path].startswith(why)
 
 
-def test_nan_is_no_matter_of_the_space_and_hides_nothing_else() -> None:
+def test_nan_is_not_outside_the_space_and_hides_nothing_else() -> None:
     assert misfits(BOX, np.float32([np.nan, 0, 0])) == {}
     assert list(misfits(BOX, np.float32([np.nan, 11, 0]))) == ["obs"]
     assert misfits(spaces.Dict(a=BOX), {"a": np.float32([np.nan, 0, 0])}) == {}

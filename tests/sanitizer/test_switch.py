@@ -20,7 +20,7 @@ def is_watched(**options: Any) -> Any:
     return inner._saved_kwargs["on_finding"] if isinstance(inner, Sanitizer) else None
 
 
-def test_for_a_block() -> None:
+def test_sanitize_for_a_block() -> None:
     with arrayferry.sanitize():
         assert is_watched() == "warn"
         assert is_watched(sanitize=False) is None
@@ -34,13 +34,13 @@ def test_for_a_block() -> None:
     assert is_watched() is None
 
 
-def test_a_block_ends_with_an_exception_too() -> None:
+def test_sanitize_ends_with_its_block_on_exceptions() -> None:
     with pytest.raises(KeyError), arrayferry.sanitize():
         raise KeyError
     assert is_watched() is None
 
 
-def test_for_a_whole_program() -> None:
+def test_sanitize_for_a_whole_program() -> None:
     try:
         arrayferry.sanitize()
         assert is_watched() == "warn"
@@ -54,7 +54,7 @@ def test_for_a_whole_program() -> None:
 @pytest.mark.parametrize(
     ("word", "wanted"), [("1", "warn"), ("true", "warn"), ("raise", "raise"), ("0", "None"), ("", "None")]
 )
-def test_by_an_environment_variable(run_python: Any, word: str, wanted: str) -> None:
+def test_sanitize_by_environment_variable(run_python: Any, word: str, wanted: str) -> None:
     code = """
 import arrayferry, gymnasium as gym
 inner = arrayferry.wrap(gym.make("CartPole-v1"), "numpy").env
@@ -63,7 +63,7 @@ print(inner._saved_kwargs.get("on_finding"))
     assert run_python(code, ARRAYFERRY_SANITIZE=word).strip() == wanted
 
 
-def test_a_wrong_word_is_refused(run_python: Any) -> None:
+def test_an_unknown_mode_is_refused(run_python: Any) -> None:
     for call in (lambda: is_watched(sanitize="rais"), lambda: arrayferry.sanitize("yes")):  # type: ignore[arg-type]
         with pytest.raises(arrayferry.errors.OptionError, match="True, False or 'raise'"):
             call()
@@ -82,7 +82,7 @@ except ValueError as error:
         Sanitizer(Counter(), on_finding="shout")  # type: ignore[arg-type]
 
 
-def test_who_is_watched_already_is_not_watched_twice() -> None:
+def test_a_watched_environment_is_not_watched_twice() -> None:
     watched = Sanitizer(Counter())
     assert arrayferry.wrap(watched, "numpy", sanitize=True).env is watched
     assert arrayferry.wrap(watched, "numpy", copy=False, sanitize=True).env is not watched  # by other rules

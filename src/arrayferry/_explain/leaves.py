@@ -7,6 +7,8 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from arrayferry._core import ownership
 from arrayferry._core.containers import container_of
 from arrayferry._core.convert import Converter
@@ -49,7 +51,7 @@ def record(converter: Converter, box: list[Any], names: Sequence[str], holder: s
 def _timed(leaf: Leaf, value: Any, converter: Converter) -> Leaf:
     """Return the leaf with the time that it takes alone, on the path of every conversion."""
     # What was taken over is handed in as it came: in a box that alone holds it.
-    is_taken = leaf.memory == "taken over"
+    is_taken = leaf.memory == "taken over" and isinstance(value, np.ndarray)
     new_box = lambda: [value.copy() if is_taken else value]  # noqa: E731
     return replace(leaf, seconds=fastest(converter._convert_box, new_box))
 

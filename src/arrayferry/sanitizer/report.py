@@ -43,18 +43,8 @@ class Finding:
         hint: what to do.
         times: how often it was found.
 
-    Example:
-        >>> print(
-        ...     Finding(
-        ...         kind="nan",
-        ...         severity="error",
-        ...         path="reward",
-        ...         step=17,
-        ...         message="it is NaN",
-        ...         hint="look for a division by zero",
-        ...     )
-        ... )
-        error: reward, step 17: it is NaN; look for a division by zero
+    >>> print(Finding(kind="nan", severity="error", path="reward", step=17, message="it is NaN"))
+    error: reward, step 17: it is NaN
     """
 
     kind: str

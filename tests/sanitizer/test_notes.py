@@ -1,0 +1,77 @@
+"""How findings are told: once, where the agent called, as warnings or errors."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from wrappers.toys import Counter, Reusing, Scripted
+
+import arrayferry
+from arrayferry.sanitizer import SanitizerError, SanitizerWarning
+from sanitizer.helpers import ACTION, FRESH, NAN, ZERO, Held, found, step_of
+
+
+def test_one_warning_for_each_kind_and_path_at_the_callers_line() -> None:
+    env = arrayferry.wrap(Scripted(*[step_of(NAN)] * 5), "numpy", sanitize=True)
+    env.reset()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(5):
+            env.step(1)
+    assert [warning.category for warning in caught] == [SanitizerWarning]
+    assert caught[0].filename == __file__
+
+
+def test_findings_are_raised_if_asked() -> None:
+    for sanitize in ("raise", True):
+        env = arrayferry.wrap(Scripted(step_of(NAN), step_of(ZERO)), "numpy", sanitize=sanitize)
+        env.reset()
+        if sanitize == "raise":
+            with pytest.raises(SanitizerError, match=r"obs, step 1: \[1\] is NaN") as raised:
+                env.step(1)
+            assert raised.value.finding == found(env)["nan", "obs"]
+            assert isinstance(raised.value, arrayferry.FerryError)
+            env.step(1)  # and goes on, if somebody wants to
+        else:
+            with pytest.warns(SanitizerWarning):
+                env.step(1)
+
+
+def test_an_info_is_not_raised() -> None:
+    env = arrayferry.wrap(Reusing(), "numpy", sanitize="raise")
+    env.reset()
+    env.step(ACTION)
+    assert len(arrayferry.findings(env)) > 0
+
+
+def test_the_report_says_what_watching_cost() -> None:
+    env = arrayferry.wrap(Counter(), "numpy", sanitize=True)
+    env.reset()
+    env.step(1)
+    report = arrayferry.findings(env)
+    assert report.steps == 1
+    assert report.watched == 2 * (12 + 16)  # twice an observation of three float32, an info of two int64
+    assert str(report).startswith("safe as wrapped\n1 steps; watching")
+
+
+def test_findings_of_an_unwatched_environment_are_refused() -> None:
+    with pytest.raises(arrayferry.errors.UnsupportedError, match="sanitize=True"):
+        arrayferry.findings(arrayferry.wrap(Counter(), "numpy"))
+
+
+def test_without_reference_counts_memory_may_be_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Python 3.14 and newer: everything is watched, and the environment may hold it."""
+    monkeypatch.setattr(arrayferry._core.ownership, "COUNTS_PROVE", False)
+    monkeypatch.setattr(arrayferry._core.ownership, "unshared", -1)
+    for copy in (None, False):
+        env = arrayferry.wrap(Held(FRESH["copy"]), "numpy", copy=copy, sanitize=True)
+        obs, _ = env.reset()
+        env.step(1)
+        assert found(env) == {}
+        obs += 1
+        if copy is None:
+            env.step(1)
+        else:
+            with pytest.warns(SanitizerWarning, match="which the environment may still hold"):
+                env.step(1)
