@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from arrayferry import Converter, FerryError, Framework, convert, wrappers
 from arrayferry._core import registry, type_cache
 from arrayferry.testing import at_offset
 from arrayferry.wrappers._autoreset import with_dense_final
+from arrayferry.wrappers import _watch
 from reliability.inputs import INPUTS, REFUSALS, _on_two, _read_only
 
 Call = Callable[[], Any]
@@ -257,6 +259,9 @@ def _objects(*elements: Any) -> Any:
     array = np.empty(len(elements), object)
     array[:] = elements
     return array
+def _sanitize_by_variable() -> Any:
+    with patch.dict(os.environ, ARRAYFERRY_SANITIZE="on"):
+        _watch._from_environment()
 
 
 ENVIRONMENTS: dict[str, Call] = {
@@ -266,6 +271,9 @@ ENVIRONMENTS: dict[str, Call] = {
     ),
     "wrap(vector environment, scalars=...)": lambda: arrayferry.wrap(_vector(), "numpy", scalars="target"),
     'wrap(env, spaces="both")': lambda: arrayferry.wrap(_single(), "numpy", spaces="both"),
+    'wrap(env, sanitize="yes")': lambda: arrayferry.wrap(_single(), "numpy", sanitize="yes"),
+    "ARRAYFERRY_SANITIZE=on": _sanitize_by_variable,
+    'check("go left")': lambda: arrayferry.check("go left"),
     "wrappers.NumpyToTorch(vector environment)": lambda: wrappers.NumpyToTorch(_vector()),
     "wrappers.vector.NumpyToTorch(single environment)": lambda: wrappers.vector.NumpyToTorch(_single()),
     "step() returns four values": _step(np.zeros(2), 1.0, False, {}),
