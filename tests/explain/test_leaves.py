@@ -89,7 +89,7 @@ def test_what_is_left_alone_says_so():
     found = verdicts(arrayferry.explain({"s": "text", "t": np.array(["text"]), "b": True}, "numpy"))
     assert found == {
         'value["s"]': "left alone: a str is no array",
-        'value["t"]': "left alone: str128 has no counterpart in numpy",
+        'value["t"]': "taken over: nobody else holds it",
         'value["b"]': "left alone: a bool is no array",
     }
 

@@ -21,8 +21,8 @@ import arrayferry
 from arrayferry import Converter, FerryError, Framework, convert, wrappers
 from arrayferry._core import registry, type_cache
 from arrayferry.testing import at_offset
-from arrayferry.wrappers._autoreset import with_dense_final
 from arrayferry.wrappers import _watch
+from arrayferry.wrappers._autoreset import with_dense_final
 from reliability.inputs import INPUTS, REFUSALS, _on_two, _read_only
 
 Call = Callable[[], Any]
@@ -183,7 +183,7 @@ def _as_if_forked() -> Any:
         return Converter("jax")
 
 
-def _sharding_without_devices() -> Any:
+def _abstract_sharding() -> Any:
     mesh = jax.sharding.AbstractMesh((1,), ("env",))
     return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("env"))
 
@@ -204,7 +204,7 @@ OPTIONS: dict[str, Call] = {
     'device="npu" of MLX': lambda: Converter("mlx", "npu"),
     'device="cuda" of a library of nobody\'s': lambda: Converter(_stranger(asarray=_asarray), "cuda"),
     'device="meta" of torch': lambda: Converter("torch", "meta"),
-    "a sharding of JAX that has no devices": lambda: Converter("jax", _sharding_without_devices()).device_name,
+    "a sharding of JAX that has no devices": lambda: Converter("jax", _abstract_sharding()).device_name,
     "a recorded sharding over more devices than there are": lambda: Converter(
         "jax", {"mesh": {"env": 99}, "spec": ["env"], "devices": ["cpu:98"] * 99, "memory_kind": None}
     ),
@@ -259,6 +259,8 @@ def _objects(*elements: Any) -> Any:
     array = np.empty(len(elements), object)
     array[:] = elements
     return array
+
+
 def _sanitize_by_variable() -> Any:
     with patch.dict(os.environ, ARRAYFERRY_SANITIZE="on"):
         _watch._from_environment()

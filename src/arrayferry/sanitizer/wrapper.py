@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -15,6 +15,12 @@ from arrayferry.sanitizer.watching import Watching
 from arrayferry.wrappers._boundary import STEP
 
 __all__ = ["Sanitizer", "VectorSanitizer", "findings", "watch"]
+
+
+if TYPE_CHECKING:
+    _VectorWrapper = VectorWrapper[Any, Any, Any, Any, Any]
+else:
+    _VectorWrapper = VectorWrapper  # which is not generic before Gymnasium 1.4
 
 
 class Sanitizer(Watching, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -42,7 +48,7 @@ class Sanitizer(Watching, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
         return self._watch(box, lambda: self.env.step(box[0]), STEP)
 
 
-class VectorSanitizer(Watching, VectorWrapper[Any, Any, Any, Any, Any], RecordConstructorArgs):
+class VectorSanitizer(Watching, _VectorWrapper, RecordConstructorArgs):
     """Watches a vector environment; the arguments are those of `Sanitizer`."""
 
     def step(self, actions: Any) -> Any:
