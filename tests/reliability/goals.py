@@ -19,6 +19,7 @@ _FILES = {
     "proofs": "R16",
     "canaries": "R17",
     "states": "R18",
+    "families": "R19 R20 R21 R22 R23 R24",
 }
 
 NAMES = sorted(" ".join(_FILES.values()).split(), key=lambda name: int(name[1:]))

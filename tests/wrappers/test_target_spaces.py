@@ -82,16 +82,21 @@ def test_all_four_spaces_of_a_vector_environment(target: str, array_type: type) 
 
 
 def test_samples_are_on_the_device() -> None:
-    torch = pytest.importorskip("torch")
-    env = wrappers.NumpyToTorch(Recorder(catalogue.make("nested")), "meta", spaces="target")
+    strict = pytest.importorskip("array_api_strict")
+    there = strict.Device("device1")
+    env = arrayferry.wrap(Recorder(catalogue.make("nested")), strict, there, spaces="target")
     sample = env.action_space.sample()
     leaves = [sample["a"][0]["b"], sample["a"][0]["c"], sample["a"][1], sample["d"]]
-    assert all(isinstance(leaf, torch.Tensor) and leaf.device.type == "meta" for leaf in leaves)
-    assert env.observation_space.sample().device.type == "meta"
-    envs = arrayferry.wrap(gym.vector.SyncVectorEnv([Counter, Counter]), "torch", "meta", spaces="target")
-    assert envs.single_observation_space.sample().device.type == "meta"
-    # A tensor without values is no member; that is an answer, not an error.
-    assert env.observation_space.sample() not in env.observation_space
+    assert [leaf.device for leaf in leaves] == [there] * 4
+    assert env.observation_space.sample().device == there
+    envs = arrayferry.wrap(gym.vector.SyncVectorEnv([Counter, Counter]), strict, "device1", spaces="target")
+    assert envs.single_observation_space.sample().device == there
+
+
+def test_a_tensor_without_values_is_no_member() -> None:
+    torch = pytest.importorskip("torch")
+    env = wrappers.NumpyToTorch(Recorder(), spaces="target")
+    assert env.observation_space.sample().to("meta") not in env.observation_space
 
 
 def test_observation_samples_have_the_dtypes_asked_for_and_actions_do_not() -> None:

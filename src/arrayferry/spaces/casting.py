@@ -37,13 +37,25 @@ def cast_to_space(space: spaces.Space[Any], value: Any, path: str = "obs") -> An
         if not isinstance(value, (tuple, list)) or len(value) != len(space.spaces):
             return value
         return tuple(_cast_each(space.spaces, value, path))
-    if isinstance(space, spaces.Sequence) and isinstance(value, tuple) and not space.stack:
+    if isinstance(space, spaces.Sequence) and space.stack:
+        return cast_to_space(space.feature_space, value, path)
+    if isinstance(space, spaces.Sequence) and isinstance(value, tuple):
         return tuple(_cast_each([space.feature_space] * len(value), value, path))
+    if isinstance(space, spaces.Graph) and isinstance(value, tuple) and len(value) == 3:
+        inner = space.node_space, space.edge_space, _LINKS
+        return spaces.GraphInstance(*_cast_each(inner, value, path))
+    if isinstance(space, spaces.OneOf) and isinstance(value, tuple) and len(value) == 2:
+        which = np.int64(_cast_leaf(np.dtype(np.int64), value[0], f"{path}[0]"))
+        return which, cast_to_space(space.spaces[which], value[1], f"{path}[1]")
     return value if space.dtype is None else _cast_leaf(np.dtype(space.dtype), value, path)
 
 
 def _cast_each(inner: Any, values: Any, path: str) -> list[Any]:
-    return [cast_to_space(space, one, f"{path}[{i}]") for i, (space, one) in enumerate(zip(inner, values))]
+    pairs = enumerate(zip(inner, values))
+    return [one if one is None else cast_to_space(space, one, f"{path}[{i}]") for i, (space, one) in pairs]
+
+
+_LINKS = spaces.Discrete(2, dtype=np.int32)  # as Graph.sample makes them
 
 
 def _cast_leaf(dtype: np.dtype[Any], value: Any, path: str) -> Any:

@@ -89,9 +89,10 @@ class _ConvertedSpace:
         )
 
     def _has_sample_dtype(self, x: Any) -> bool:
-        """Return whether a value has the dtype that `dtypes=` gives to samples."""
-        old = None if self._original.dtype is None else dtype_name(self._original.dtype)
-        new = self._converter.dtypes.get(old or "")
+        """Return whether a value may have the dtype that `dtypes=` gives to samples."""
+        if self._original.dtype is None:  # it has parts, each of its own dtype
+            return bool(self._converter.dtypes)
+        new = self._converter.dtypes.get(dtype_name(self._original.dtype))
         return new is not None and dtype_name(getattr(x, "dtype", "")) == new
 
     def seed(self, seed: Any = None) -> Any:
@@ -113,7 +114,7 @@ class _ConvertedSpace:
 def _cast_back(space: spaces.Space[Any], value: Any) -> Any:
     try:
         return cast_to_space(space, value)
-    except FerryError:
+    except (FerryError, IndexError):
         return value
 
 
