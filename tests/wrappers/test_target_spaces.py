@@ -94,7 +94,7 @@ def test_samples_are_on_the_device() -> None:
 
 
 def test_a_tensor_without_values_is_no_member() -> None:
-    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch")
     env = wrappers.NumpyToTorch(Recorder(), spaces="target")
     assert env.observation_space.sample().to("meta") not in env.observation_space
 

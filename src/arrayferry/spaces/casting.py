@@ -1,4 +1,4 @@
-"""Observations cast to the dtypes that their space declares, checked."""
+"""Observations cast to the dtypes that their space declares, and rewards to one dtype, checked."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from arrayferry._core.dtypes import cast_exactly, dtype_name
+from arrayferry._core.dtypes import STANDARD, cast_exactly, dtype_name
 from arrayferry._core.registry import describe, framework_of
-from arrayferry.errors import NarrowingError
+from arrayferry.errors import NarrowingError, OptionError
 from arrayferry.spaces.members import to_numpy
 
-__all__ = ["cast_to_space"]
+__all__ = ["cast_reward", "cast_to_space", "known_dtype"]
 
 
 def cast_to_space(space: spaces.Space[Any], value: Any, path: str = "obs") -> Any:
@@ -70,3 +70,21 @@ def _cast_leaf(dtype: np.dtype[Any], value: Any, path: str) -> Any:
         what = f"{describe(value)} -> {dtype.name}, as its space declares: {lost} does not fit"
         raise NarrowingError(what, "repair the observation or its space, or leave dtypes out", path)
     return new if isinstance(value, np.ndarray) or old.ndim else new[()]
+
+
+def known_dtype(reward_dtype: Any) -> np.dtype[Any] | None:
+    """Return the dtype that an option names, of any framework; raise if there is no such dtype."""
+    if reward_dtype is None:
+        return None
+    if dtype_name(reward_dtype) not in STANDARD:
+        raise OptionError(f"reward_dtype={reward_dtype!r}", 'it is the name of a dtype, such as "float32"')
+    return np.dtype(dtype_name(reward_dtype))
+
+
+def cast_reward(dtype: np.dtype[Any], reward: Any) -> Any:
+    """Cast a reward; a finite one that would become infinite is refused."""
+    new, lost = cast_exactly(np.asarray(to_numpy(reward)), dtype)
+    if lost:
+        what = f"{describe(reward)} -> {dtype.name}: {lost} does not fit"
+        raise NarrowingError(what, "another reward_dtype", "reward")
+    return new if new.ndim else new[()]

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from gymnasium.utils import RecordConstructorArgs
 
-from arrayferry._core.dtypes import dtype_name
 from arrayferry.spaces.members import to_numpy
 from arrayferry.wrappers._boundary import Boundary
 from arrayferry.wrappers._function import Device, module_namespace
@@ -31,11 +30,10 @@ class ConversionWrapper(Generic[ArrayT]):
     def _record(self, **arguments: Any) -> None:
         RecordConstructorArgs.__init__(self, **arguments)  # type: ignore[arg-type]
 
-    def _record_casts(self, dtypes: Any, reward_dtype: Any, **options: Any) -> None:
+    def _record_all(self, dtypes: Any, **options: Any) -> None:
         arguments = self._boundary.arguments()
         arguments["dtypes"] = dtypes if isinstance(dtypes, str) else arguments["dtypes"]
-        reward = None if reward_dtype is None else dtype_name(reward_dtype)
-        self._record(**arguments, reward_dtype=reward, **options)
+        self._record(**arguments, **options)
 
     def step(self, action: Any) -> Any:
         """Take a step, with an action (or one for each environment) of any framework."""

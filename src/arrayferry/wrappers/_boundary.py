@@ -28,6 +28,7 @@ from arrayferry._core.registry import (
 )
 from arrayferry._core.walk import Slot
 from arrayferry.errors import DeviceError, FerryError, FrameworkWarning, KeptWarning, UnsupportedError
+from arrayferry.spaces.casting import cast_reward, known_dtype
 from arrayferry.spaces.members import fast_member_caster, member_caster, to_numpy
 from arrayferry.spaces.target import convert_space
 from arrayferry.wrappers._spoken import spoken_by
@@ -57,6 +58,7 @@ class Boundary:
         target_device: where everything else goes.
         copy: as for `convert`, in both directions.
         dtypes: as for `convert`, for what the environment returns.
+        reward_dtype: the dtype that the reward is cast to, whatever `dtypes` says; None for its own.
         scalars: `"python"` if reward, terminated and truncated become `float` and `bool`, `"target"` if
             they become arrays.
 
@@ -77,9 +79,10 @@ class Boundary:
         target_device: Any = None,
         copy: bool | None = None,
         dtypes: Mapping[Any, Any] | None = None,
+        reward_dtype: Any = None,
         scalars: Literal["python", "target"] = "python",
     ) -> None:
-        self._env, self._scalars = env, scalars
+        self._env, self._scalars, self._reward_dtype = env, scalars, known_dtype(reward_dtype)
         self._env_device, self.target_device = env_device, target_device
         self._is_learning, self._has_assumed_numpy = env_xp is None, False
         self._warned: set[str] = set()
@@ -132,10 +135,19 @@ class Boundary:
 
     def _step_slots(self) -> list[Slot]:
         if self._scalars == "target":
-            return [self._observation(), *map(Slot, STEP[1:])]
-        flags = [Slot(name, scalar=partial(self._flag, name), passes=bool) for name in STEP[2:4]]
-        reward = Slot("reward", scalar=self._number, passes=float)
-        return [self._observation(), reward, *flags, Slot("info")]
+            flags = [*map(Slot, STEP[2:4])]
+        else:
+            flags = [Slot(name, scalar=partial(self._flag, name), passes=bool) for name in STEP[2:4]]
+        return [self._observation(), self._reward(), *flags, Slot("info")]
+
+    def _reward(self) -> Slot:
+        dtype, is_python = self._reward_dtype, self._scalars == "python"
+        if dtype is None:
+            return Slot("reward", scalar=self._number, passes=float) if is_python else Slot("reward")
+        out = self.outgoing
+        to_target = Converter(out.framework, out.device, copy=out.copy)  # without `dtypes`
+        finish = self._number if is_python else to_target.take
+        return Slot("reward", scalar=lambda reward: finish(cast_reward(dtype, reward)))
 
     def convert_options(self, options: dict[str, Any] | None) -> dict[str, Any] | None:
         """Convert the arrays among a reset's options to the environment's framework; numbers stay numbers."""
@@ -221,6 +233,7 @@ class Boundary:
             "target_device": self.outgoing.device_name,
             "copy": self.outgoing.copy,
             "dtypes": self.outgoing.dtypes or None,
+            "reward_dtype": None if self._reward_dtype is None else self._reward_dtype.name,
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -260,7 +273,8 @@ def _name_of_device(device: Any) -> Any:
     for framework in registered().values():
         if framework.modules[0] in sys.modules:
             with suppress(FerryError):
-                return framework.devices.name(framework.devices.find(device))
+                if (found := framework.devices.find(device)) is not None:
+                    return framework.devices.name(found)
     what = f"env_device is of {type(device).__name__}, which is no device of an imported framework"
     raise DeviceError(what, "pass it by its name")
 

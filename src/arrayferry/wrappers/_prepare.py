@@ -8,14 +8,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from arrayferry._core.dtypes import cast_exactly, dtype_name, is_known
-from arrayferry._core.registry import describe
-from arrayferry.errors import NarrowingError, OptionError
 from arrayferry.spaces.casting import cast_to_space
-from arrayferry.spaces.members import to_numpy
 from arrayferry.wrappers._boundary import RESET, STEP, checked
 
-__all__ = ["Prepare", "cast_reset", "cast_reward", "cast_step", "chain", "reward_caster", "with_arrays"]
+__all__ = ["Prepare", "cast_reset", "cast_step", "chain", "with_arrays"]
 
 # From what a step or a reset returned to what is to be converted.
 Prepare: TypeAlias = Callable[[Any], tuple[Any, ...]]
@@ -61,22 +57,3 @@ def _with_cast_final(env: Any, info: Any) -> Any:
         path = f'info["final_obs"][{index}]'
         cast[index] = None if row is None else cast_to_space(env.single_observation_space, row, path)
     return {**info, "final_obs": cast}
-
-
-def reward_caster(dtype: Any) -> Prepare | None:
-    """Return what casts the reward of a step, or None; raise if there is no such dtype."""
-    if dtype is None:
-        return None
-    if not is_known(dtype):
-        raise OptionError(f"reward_dtype={dtype!r}", 'it is the name of a dtype, such as "float32"')
-    return partial(cast_reward, np.dtype(dtype_name(dtype)))
-
-
-def cast_reward(dtype: np.dtype[Any], result: Any) -> tuple[Any, ...]:
-    """Return what a step returned, its reward cast; a finite reward that would become infinite is refused."""
-    obs, reward, *rest = checked("step", STEP, result)
-    new, lost = cast_exactly(np.asarray(to_numpy(reward)), dtype)
-    if lost:
-        what = f"{describe(reward)} -> {dtype.name}: {lost} does not fit"
-        raise NarrowingError(what, "another reward_dtype", "reward")
-    return obs, new if new.ndim else new[()], *rest

@@ -21,7 +21,7 @@ from arrayferry.wrappers._function import (
     module_name_to_namespace,
     module_namespace,
 )
-from arrayferry.wrappers._prepare import cast_reset, cast_step, chain, reward_caster, with_arrays
+from arrayferry.wrappers._prepare import cast_reset, cast_step, chain, with_arrays
 from arrayferry.wrappers._watch import Mode, recorded, watched
 
 __all__ = [
@@ -95,14 +95,14 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
         if isinstance(dtypes, str):
             refuse_choice("dtypes", dtypes, "space")
         casts = None if isinstance(dtypes, str) else dtypes
-        arguments = env_xp, target_xp, env_device, target_device, copy, casts
+        arguments = env_xp, target_xp, env_device, target_device, copy, casts, reward_dtype
         self._boundary = Boundary(env, *arguments, scalars=scalars)
         options = {"spaces": spaces, "scalars": scalars, "sanitize": recorded(sanitize)}
-        self._record_casts(dtypes, reward_dtype, **options)
+        self._record_all(dtypes, **options)
         gym.Wrapper.__init__(self, env)
         to_space = partial(cast_step, env) if by_space else None
         flags = with_arrays if scalars == "target" else None
-        self._prepare = chain(to_space, reward_caster(reward_dtype), flags)
+        self._prepare = chain(to_space, flags)
         self._prepare_reset = partial(cast_reset, env) if by_space else None
         if spaces == "target":
             self.observation_space = self._boundary.convert_space(env.observation_space)

@@ -15,7 +15,7 @@ from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers._autoreset import with_dense_final
 from arrayferry.wrappers._base import ArrayT, ConversionWrapper
 from arrayferry.wrappers._boundary import Boundary
-from arrayferry.wrappers._prepare import cast_reset, cast_step, chain, reward_caster
+from arrayferry.wrappers._prepare import cast_reset, cast_step, chain
 from arrayferry.wrappers._watch import Mode, recorded, watched
 
 __all__ = ["ArrayConversion"]
@@ -89,14 +89,14 @@ class ArrayConversion(_Wrapper[ArrayT], RecordConstructorArgs):
         if isinstance(dtypes, str):
             refuse_choice("dtypes", dtypes, "space")
         casts = None if isinstance(dtypes, str) else dtypes
-        arguments = env_xp, target_xp, env_device, target_device, copy, casts
+        arguments = env_xp, target_xp, env_device, target_device, copy, casts, reward_dtype
         self._boundary = boundary = Boundary(env, *arguments, scalars="target")
         options = {"spaces": spaces, "dense_final": dense_final, "sanitize": recorded(sanitize)}
-        self._record_casts(dtypes, reward_dtype, **options)
+        self._record_all(dtypes, **options)
         VectorWrapper.__init__(self, env)
         to_space = partial(cast_step, env) if by_space else None
         batches = partial(with_dense_final, env) if dense_final else None
-        self._prepare = chain(to_space, reward_caster(reward_dtype), batches)
+        self._prepare = chain(to_space, batches)
         self._prepare_reset = partial(cast_reset, env) if by_space else None
         if spaces == "target":
             self.observation_space = boundary.convert_space(env.observation_space)

@@ -1,0 +1,164 @@
+"""Devices that can be recorded, targets without values, and copies that are waited for."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import arrayferry
+from arrayferry.errors import DeviceError, UnsupportedError
+
+# ---- torch
+
+
+def test_the_alias_of_another_frameworks_memory_dies_after_the_copy_is_done(monkeypatch):
+    torch = pytest.importorskip("torch")
+    from arrayferry._frameworks import torch as ours
+
+    order = []
+
+    class Elsewhere:
+        """An array on a device that NumPy cannot see, whose deleter says when it runs."""
+
+        shape, dtype = (3,), np.dtype("float32")
+
+        def __init__(self):
+            self.values = np.arange(3, dtype="float32")
+
+        def __dlpack__(self, **options):
+            exported = self.values.copy()
+            weakref.finalize(exported, order.append, "deleted")
+            return exported.__dlpack__()
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    devices = arrayferry.Devices(on_host=lambda array: False)
+    arrayferry.register_framework(
+        arrayferry.Framework(
+            name="elsewhere",
+            modules=(__name__,),
+            arrays=(f"{__name__}:Elsewhere",),
+            to_numpy=lambda array, share: pytest.fail("it is not on the host"),
+            from_numpy=lambda array, device, share: None,
+            dtypes=lambda device: frozenset({"float32"}),
+            devices=devices,
+        )
+    )
+    monkeypatch.setitem(globals(), "Elsewhere", Elsewhere)
+    monkeypatch.setattr(ours, "_wait_for", lambda device: order.append("waited"))
+    found = arrayferry.convert(Elsewhere(), "torch")
+    gc.collect()
+    assert isinstance(found, torch.Tensor)
+    assert found.tolist() == [0, 1, 2]
+    assert order == ["waited", "deleted"]
+
+
+def test_a_mode_without_values_is_refused_as_a_target():
+    torch = pytest.importorskip("torch")
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    converter = arrayferry.Converter("torch")
+    calls = [
+        lambda: converter.take(np.zeros(3)),
+        lambda: converter(np.zeros(3)),
+        lambda: converter({"x": [1.5]}),
+        lambda: converter(np.zeros(3, ">f4")),
+        lambda: arrayferry.Converter("torch", "cpu")(np.zeros(3)),
+    ]
+    for call in calls:
+        with FakeTensorMode(), pytest.raises(UnsupportedError, match="no values"):
+            call()
+    assert type(converter(np.zeros(3))) is torch.Tensor
+
+
+# ---- JAX
+
+
+def test_every_device_and_sharding_is_recorded(run_python):
+    pytest.importorskip("jax")
+    code = """
+import copy, json, pickle
+from functools import partial
+import gymnasium as gym, jax, numpy as np, torch
+from gymnasium.envs.registration import EnvSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P, SingleDeviceSharding
+import arrayferry
+devices = jax.devices()
+two = Mesh(np.array(devices).reshape(2, 2), ("env", "model"))
+one = Mesh(np.array(devices[::-1]), ("env",))
+single = [devices[2], "cpu:3", SingleDeviceSharding(devices[1]), NamedSharding(one, P())]
+for device in single:
+    env = arrayferry.wrap(gym.make("CartPole-v1"), "jax", device)
+    wanted = env.reset(seed=1)[0].sharding
+    spec = EnvSpec.from_json(env.spec.to_json())
+    for twin in (pickle.loads(pickle.dumps(env)), copy.deepcopy(env), gym.make(spec)):
+        assert twin.reset(seed=1)[0].sharding == wanted, (device, wanted)
+many = [NamedSharding(two, P(("env", "model"))), NamedSharding(two, P("model")), NamedSharding(one, P("env"))]
+for device in many:
+    vector = gym.vector.SyncVectorEnv([partial(gym.make, "CartPole-v1")] * 4)
+    envs = arrayferry.wrap(vector, "jax", device)
+    wanted = envs.reset(seed=1)[0].sharding
+    for twin in (pickle.loads(pickle.dumps(envs)), copy.deepcopy(envs)):
+        assert twin.reset(seed=1)[0].sharding == wanted, (device, wanted)
+    json.dumps(arrayferry.Converter("jax", device).device_name)
+for device in (devices[1], torch.device("cpu")):
+    env = arrayferry.wrap(gym.make("CartPole-v1"), "numpy", env_device=device)
+    assert str(device.platform if hasattr(device, "platform") else device) in env.spec.to_json()
+    pickle.loads(pickle.dumps(env))
+print("fine")
+"""
+    pytest.importorskip("torch")
+    flags = "--xla_force_host_platform_device_count=4"
+    assert run_python(code, XLA_FLAGS=flags) == "fine\n"
+
+
+def test_a_sharding_over_more_devices_than_there_are_says_both_numbers():
+    pytest.importorskip("jax")
+    data = {
+        "mesh": {"env": 99},
+        "spec": ["env"],
+        "devices": [f"cpu:{i}" for i in range(99)],
+        "memory_kind": None,
+    }
+    with pytest.raises(DeviceError, match=r"99 devices .* there are \d+ here"):
+        arrayferry.Converter("jax", data)
+
+
+# ---- arrays of libraries that nobody registered
+
+
+class Nullable:
+    """An array without a dtype: by DLPack it is exact, or refused; by `__array__`, nulls become NaN."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __dlpack__(self, **options):
+        if None in self.values:
+            raise TypeError("nulls")
+        return np.array(self.values).__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __array__(self, *args, **kwargs):
+        return np.array([np.nan if value is None else value for value in self.values])
+
+
+def test_an_array_without_a_dtype_is_exact_or_refused():
+    found = arrayferry.convert(Nullable([1, 2]), "numpy")
+    assert (found.dtype, found.tolist()) == (np.int64, [1, 2])
+    with pytest.raises(UnsupportedError):
+        arrayferry.convert([Nullable([1, None])], "numpy")
+
+
+def test_a_lazy_array_is_computed_before_its_source_changes():
+    dask = pytest.importorskip("dask.array")
+    buffer = np.zeros(4)
+    found = arrayferry.convert(dask.from_array(buffer, name=False), "dask")
+    buffer[:] = 7
+    assert found.compute().tolist() == [0] * 4

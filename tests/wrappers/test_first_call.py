@@ -1,0 +1,236 @@
+"""What goes into an environment before it has returned anything."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import arrayferry
+from arrayferry.errors import FrameworkWarning
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+
+
+@dataclass
+class State:
+    position: Any
+    steps: int = 0
+
+
+class Holder(gym.Env[Any, Any]):
+    """Keeps what it is given; returns what it holds."""
+
+    observation_space, action_space = spaces.Box(-1, 1, (2,)), spaces.Box(-1, 1, (2,))
+
+    def __init__(self, held: Any = None, observation: Any = None) -> None:
+        self.held = held
+        self.observation = np.zeros(2, np.float32) if observation is None else observation
+        self.given: list[Any] = []
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        self.given.append((options or {}).get("start"))
+        return self.observation, {}
+
+    def step(self, action: Any) -> Any:
+        self.given.append(action)
+        return self.observation, 1.0, False, False, {}
+
+
+HELD = {
+    "an attribute": lambda array: array,
+    "a dict": lambda array: {"now": [array]},
+    "a dataclass": State,
+    "among text and numbers": lambda array: [1, "text", None, (array,)],
+}
+
+
+@pytest.mark.parametrize("held", HELD)
+@pytest.mark.parametrize("make", [torch.zeros, jnp.zeros], ids=["torch", "jax"])
+def test_an_environment_gets_its_own_arrays_in_the_first_reset_and_step(make: Any, held: str) -> None:
+    for first in ("reset", "step"):
+        env = Holder(HELD[held](make(2)))
+        wrapped = arrayferry.wrap(env, "numpy")
+        if first == "reset":
+            wrapped.reset(options={"start": np.ones(2, np.float32)})
+        else:
+            wrapped.step(np.ones(2, np.float32))
+        assert isinstance(env.given[0], type(make(2)))
+
+
+def test_what_an_inner_wrapper_holds_is_asked_too() -> None:
+    env = Holder()
+    outer = gym.wrappers.TimeLimit(env, 5)
+    outer.memory = [jnp.zeros(2)]
+    wrapped = arrayferry.wrap(outer, "torch")
+    wrapped.reset(options={"start": torch.ones(2)})
+    assert isinstance(env.given[0], jax.Array)
+
+
+def test_an_inner_conversion_is_asked() -> None:
+    env = Holder(torch.zeros(2))
+    inner = arrayferry.wrappers.ArrayConversion(env, "torch", "jax")
+    arrayferry.wrap(inner, "numpy").step(np.ones(2, np.float32))
+    assert isinstance(env.given[0], torch.Tensor)
+    theirs = gym.wrappers.ArrayConversion(Holder(torch.zeros(2)), env_xp=torch, target_xp=jnp)
+    boundary = arrayferry.wrap(theirs, "numpy")._boundary
+    boundary.convert_action(np.ones(2, np.float32))
+    assert boundary.incoming.framework.name == "jax"
+
+
+def test_gymnasiums_jax_environments_are_known_by_their_class() -> None:
+    pytest.importorskip("flax")
+    env = gym.make("phys2d/CartPole-v1", disable_env_checker=True)
+    boundary = arrayferry.wrap(env, "torch")._boundary
+    assert isinstance(boundary.convert_action(torch.tensor(1)), jax.Array)
+
+
+def test_scalars_and_text_tell_nothing() -> None:
+    env = Holder([np.float32(1), "text", np.array(["a"])], observation=jnp.zeros(2))
+    wrapped = arrayferry.wrap(env, "numpy")
+    wrapped.reset()
+    wrapped.step(np.ones(2, np.float32))
+    assert isinstance(env.given[-1], jax.Array)
+
+
+def test_a_numpy_scalar_does_not_decide() -> None:
+    class Mixed(Holder):
+        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+            return np.float32(1), {"x": jnp.zeros(2)}
+
+    env = Mixed()
+    wrapped = arrayferry.wrap(env, "numpy")
+    wrapped.reset()
+    wrapped.step(np.ones(2, np.float32))
+    assert isinstance(env.given[-1], jax.Array)
+
+
+def test_a_wrong_assumption_is_told_with_the_option_to_pass() -> None:
+    env = Holder(observation=jnp.zeros(2))
+    env.observation = None
+    wrapped = arrayferry.wrap(env, "numpy")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wrapped.step(np.ones(2, np.float32))
+    assert type(env.given[-1]) is np.ndarray
+    env.observation = jnp.zeros(2)
+    with pytest.warns(FrameworkWarning, match='env_xp="jax"'):
+        wrapped.step(np.ones(2, np.float32))
+    wrapped.step(np.ones(2, np.float32))
+    assert isinstance(env.given[-1], jax.Array)
+
+
+def test_nothing_is_said_where_nothing_went_in() -> None:
+    env = Holder(observation=jnp.zeros(2))
+    wrapped = arrayferry.wrap(env, "numpy")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wrapped.reset()
+        wrapped.step(np.ones(2, np.float32))
+
+
+def test_nothing_is_reset_or_stepped_to_find_out() -> None:
+    class Counting(Holder):
+        calls = 0
+
+        def __getattribute__(self, name: str) -> Any:
+            if name in ("reset", "step"):
+                type(self).calls += 1
+            return super().__getattribute__(name)
+
+    boundary = arrayferry.wrap(Counting(torch.zeros(2)), "numpy")._boundary
+    boundary.convert_action(np.ones(2, np.float32))
+    boundary.convert_options({"x": np.ones(2)})
+    assert Counting.calls == 0
+
+
+def test_an_environment_that_holds_itself_can_be_asked() -> None:
+    env = Holder()
+    env.held = [env, {"again": [env]}]
+    env.held.append(env.held)
+    arrayferry.wrap(env, "torch").step(torch.ones(2))
+    assert type(env.given[0]) is np.ndarray
+
+
+@pytest.mark.parametrize("twin", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_a_copy_that_was_made_before_the_first_call_asks_as_well(twin: Any) -> None:
+    wrapped = twin(arrayferry.wrap(Holder(torch.zeros(2)), "numpy"))
+    wrapped.step(np.ones(2, np.float32))
+    assert isinstance(wrapped.unwrapped.given[0], torch.Tensor)
+
+
+# ---- the action space of now
+
+
+class Shrinking(Holder):
+    """Has another action space in each episode."""
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        self.action_space = spaces.Discrete(3)
+        return super().reset(seed=seed, options=options)
+
+
+def test_an_action_space_that_a_reset_replaces_is_used() -> None:
+    env = Shrinking()
+    wrapped = arrayferry.wrap(gym.wrappers.TimeLimit(env, 9), "torch")
+    wrapped.reset()
+    wrapped.step(torch.tensor(2))
+    assert type(env.given[-1]) is np.int64
+
+
+def test_an_action_space_that_a_step_replaces_is_used() -> None:
+    env = Holder()
+    wrapped = arrayferry.wrap(env, "torch")
+    wrapped.reset()
+    wrapped.step(torch.ones(2, dtype=torch.float64))
+    assert env.given[-1].dtype == np.float32
+    env.action_space = spaces.Box(-1, 1, (2,), np.float64)
+    wrapped.step(torch.ones(2, dtype=torch.float64))
+    assert env.given[-1].dtype == np.float64
+
+
+def test_an_action_space_that_is_made_anew_whenever_it_is_asked_for() -> None:
+    class Anew(Holder):
+        made = 0
+        action_space = property(lambda self: Anew.make())  # type: ignore[assignment]
+
+        @classmethod
+        def make(cls) -> Any:
+            cls.made += 1
+            return spaces.Discrete(3)
+
+    env = Anew()
+    wrapped = arrayferry.wrap(env, "torch")
+    wrapped.reset()
+    wrapped.step(torch.tensor(1))
+    before = Anew.made
+    for _ in range(10):
+        wrapped.step(torch.tensor(1))
+    assert type(env.given[-1]) is np.int64
+    assert Anew.made == before  # asked in a reset, not in every step
+
+
+# ---- learning ends
+
+
+def test_an_environment_without_arrays_costs_no_question_in_each_step(monkeypatch: Any) -> None:
+    from arrayferry.wrappers import _boundary
+
+    asked: list[Any] = []
+    monkeypatch.setattr(_boundary, "spoken_by", lambda env: asked.append(env))
+    wrapped = arrayferry.wrap(gym.make("FrozenLake-v1"), "torch")
+    wrapped.reset(seed=1)
+    for _ in range(20):
+        _, _, terminated, truncated, _ = wrapped.step(torch.tensor(0))
+        if terminated or truncated:
+            wrapped.reset()
+    assert len(asked) == 1
