@@ -5,6 +5,7 @@ import random
 import shutil
 import sys
 import sysconfig
+import types
 import weakref
 from contextlib import suppress
 from dataclasses import replace
@@ -430,9 +431,10 @@ def test_spaces_of_odd_shapes(kind):
 def test_wrong_use_is_an_error():
     converter = Converter("numpy")
     walker = converter._walker([Slot("value")])
+    now = types.SimpleNamespace(action_space=1), 1, int
     made = [
         *(walker, converter._walker([Slot("obs"), Slot("reward", scalar=float, passes=float)])),
-        *(speedups.MemberCaster({}, int, [1], None, None), speedups.MemberCaster({}, None, None, None, None)),
+        *(speedups.MemberCaster({}, int, [1], None, None, *now), speedups.MemberCaster({}, *[None] * 7)),
         *(speedups.PrivateCopy(int, int, int), speedups.PrivateCopy(None, None, None)),
     ]
     for one in made:

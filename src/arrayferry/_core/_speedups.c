@@ -19,7 +19,7 @@
 /* ---- the module's state ------------------------------------------------------------------------- */
 
 typedef struct {
-    PyObject *name_open, *name_build, *name_counted;
+    PyObject *name_open, *name_build, *name_counted, *name_action_space;
 } State;
 
 static State *state_of(PyTypeObject *type);
@@ -46,7 +46,8 @@ typedef struct {
     unsigned char kind[MAX_SLOTS];
     Py_ssize_t slots;
     unsigned long long plain; /* the numbers of the dtypes that FROM_PRIVATE takes as they are */
-    char takes_bools, hands_over, shares, counts_prove;
+    npy_intp large;           /* so many bytes are copied into aligned memory */
+    char takes_bools, hands_over, takes, shares, counts_prove;
 } Walker;
 
 /* One call of a Walker: the slot that is being converted, and the containers that may be reached again. */
@@ -67,6 +68,7 @@ typedef struct Frame {
 } Frame;
 
 static PyObject *convert(Call *call, PyObject *value, int unshared, const Frame *up);
+static PyObject *copied(PyObject *module, PyObject *value);
 
 /* ---- the proof ---------------------------------------------------------------------------------- */
 
@@ -93,29 +95,31 @@ static int has_odd_strides(PyArrayObject *array)
     return 0;
 }
 
-/* Whether a value is an array that can be handed to the target as it is. */
-static int is_takeable(Walker *walker, PyObject *value, int mine)
+/* Whether a value is an array that the target takes as it is: no cast, and no look at its values. */
+static int is_plain(Walker *walker, PyObject *value)
 {
     const int shareable = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE;
     if (!walker->hands_over || !PyArray_CheckExact(value)) {
         return 0;
     }
     PyArrayObject *array = (PyArrayObject *)value;
-    int flags = PyArray_FLAGS(array), number = PyArray_TYPE(array);
-    if ((flags & shareable) != shareable || !PyArray_ISNBO(PyArray_DESCR(array)->byteorder)) {
+    int number = PyArray_TYPE(array), needed = walker->shares ? shareable : shareable & ~NPY_ARRAY_WRITEABLE;
+    if ((PyArray_FLAGS(array) & needed) != needed || !PyArray_ISNBO(PyArray_DESCR(array)->byteorder)) {
         return 0;
     }
-    if (walker->shares && has_odd_strides(array)) {
-        return 0;
+    if (walker->shares) {
+        return number >= 0 && number < 64 && (walker->plain >> number & 1) && !has_odd_strides(array);
     }
-    if (!walker->shares
-        && (!mine || !(flags & NPY_ARRAY_OWNDATA) || PyArray_BASE(array)
-            || *PyObject_GET_WEAKREFS_LISTPTR(value))) {
-        return 0;
-    }
-    int is_plain = number >= 0 && number < 64 && (walker->plain >> number & 1);
-    return is_plain
-        || (number == NPY_BOOL && walker->takes_bools && !walker->shares && are_zero_or_one(array));
+    return (number >= 0 && number < 64 && (walker->plain >> number & 1))
+        || (number == NPY_BOOL && walker->takes_bools && are_zero_or_one(array));
+}
+
+/* The proof: whether nobody else sees the memory of a plain array. `mine`: nobody else can reach it. */
+static int is_takeable(Walker *walker, PyArrayObject *array, int mine)
+{
+    const int owned = NPY_ARRAY_OWNDATA | NPY_ARRAY_WRITEABLE;
+    return mine && walker->takes && (PyArray_FLAGS(array) & owned) == owned && !PyArray_BASE(array)
+        && !*PyObject_GET_WEAKREFS_LISTPTR((PyObject *)array);
 }
 
 /* ---- paths and errors --------------------------------------------------------------------------- */
@@ -388,21 +392,48 @@ static PyObject *look_up(PyObject *table, PyObject *value)
     return PyObject_GetItem(table, type); /* which decides */
 }
 
+/* The target's array of a plain one; NULL without an error if what it made has no values. */
+static PyObject *hand_over(Call *call, PyObject *array, const Frame *up)
+{
+    PyObject *makes = call->walker->held[MAKES];
+    PyObject *new = PyObject_CallOneArg(call->walker->held[FROM_PRIVATE], array);
+    if (new == NULL) {
+        locate(call, up, array);
+    }
+    else if (makes != Py_None && (PyObject *)Py_TYPE(new) != makes) {
+        Py_CLEAR(new);
+    }
+    return new;
+}
+
+/* A plain array to the target, or a copy of it where somebody else sees it; NULL without an error for
+ * what is left to the action. */
+static PyObject *convert_plain(Call *call, PyObject *value, int mine, const Frame *up)
+{
+    Walker *walker = call->walker;
+    if (walker->shares || is_takeable(walker, (PyArrayObject *)value, mine)) {
+        return hand_over(call, value, up);
+    }
+    if (PyArray_NBYTES((PyArrayObject *)value) >= walker->large) {
+        return NULL; /* to be copied into aligned memory */
+    }
+    PyObject *copy = copied(NULL, value), *new = NULL;
+    if (copy && copy != Py_None) {
+        new = hand_over(call, copy, up);
+    }
+    Py_XDECREF(copy);
+    return new;
+}
+
 static PyObject *convert_leaf(Call *call, PyObject *action, PyObject *value, int unshared, const Frame *up)
 {
     Walker *walker = call->walker;
     int mine = unshared && walker->counts_prove && (!up || up->alone);
-    if (action == walker->held[ARRAY_ACTION] && is_takeable(walker, value, mine)) {
-        PyObject *new = PyObject_CallOneArg(walker->held[FROM_PRIVATE], value);
-        if (new == NULL) {
-            locate(call, up, value);
-            return NULL;
-        }
-        PyObject *makes = walker->held[MAKES];
-        if (makes == Py_None || (PyObject *)Py_TYPE(new) == makes) {
+    if (action == walker->held[ARRAY_ACTION] && is_plain(walker, value)) {
+        PyObject *new = convert_plain(call, value, mine, up);
+        if (new || PyErr_Occurred()) {
             return new;
         }
-        Py_DECREF(new); /* it has no values: the action says so */
     }
     PyObject *arguments[] = {value, mine ? Py_True : Py_False};
     PyObject *found = PyObject_Vectorcall(action, arguments, 2, NULL);
@@ -426,6 +457,9 @@ static PyObject *convert(Call *call, PyObject *value, int unshared, const Frame 
     PyObject *action = look_up(held[ACTIONS], value);
     if (action == held[UNCHANGED]) {
         new = Py_NewRef(value);
+    }
+    else if (action == held[DICT] && unshared && PyDict_GET_SIZE(value) == 0) {
+        new = PyDict_New(); /* as many infos are */
     }
     else if (action && (PyObject *)Py_TYPE(action) == held[CONTAINER]) {
         new = convert_container(call, action, value, unshared, up);
@@ -496,6 +530,9 @@ static PyObject *only_in(PyObject *box)
 /* Whether a mode is on in which no array should be made; -1 on error. */
 static int is_mode_on(Walker *self)
 {
+    if (self->held[IS_MODE_ON] == (PyObject *)&PyBool_Type) {
+        return 0; /* bool() is False: the framework has no such mode */
+    }
     PyObject *answer = PyObject_CallNoArgs(self->held[IS_MODE_ON]);
     int is_on = answer ? PyObject_IsTrue(answer) : -1;
     Py_XDECREF(answer);
@@ -607,12 +644,16 @@ static int read_leaf(Walker *self, PyObject *leaf)
     self->held[FROM_PRIVATE] = PyObject_GetAttrString(leaf, "from_private");
     self->held[REFUSAL] = PyObject_GetAttrString(leaf, "refusal");
     self->held[MAKES] = PyObject_GetAttrString(leaf, "makes");
-    if (plain) {
+    PyObject *large = PyObject_GetAttrString(leaf, "large");
+    if (plain && large) {
         self->plain = PyLong_AsUnsignedLongLong(plain);
+        self->large = PyLong_AsSsize_t(large);
     }
+    Py_XDECREF(large);
     struct { const char *name; char *value; } flags[] = {
-        {"has_bools", &self->takes_bools}, {"hands_over", &self->hands_over}, {"shares", &self->shares}};
-    for (int i = 0; i < 3 && !PyErr_Occurred(); i++) {
+        {"has_bools", &self->takes_bools}, {"hands_over", &self->hands_over}, {"takes", &self->takes},
+        {"shares", &self->shares}};
+    for (int i = 0; i < 4 && !PyErr_Occurred(); i++) {
         if ((flag = PyObject_GetAttrString(leaf, flags[i].name))) {
             *flags[i].value = (char)PyObject_IsTrue(flag);
             Py_DECREF(flag);
@@ -756,7 +797,7 @@ static PyObject *halved(PyObject *module, PyObject *value)
 
 /* ---- what the two small types share ------------------------------------------------------------- */
 
-#define MAX_HELD 5
+#define MAX_HELD 8
 
 typedef struct {
     PyObject_HEAD
@@ -859,7 +900,7 @@ static PyType_Slot private_copy_slots[] = {
 
 /* ---- MemberCaster: the commonest actions, to members of the action space ------------------------ */
 
-enum { TABLE, FALLBACK, MEMBERS, CAST, DTYPE, MEMBER_CASTER_HOLDS };
+enum { TABLE, FALLBACK, MEMBERS, CAST, DTYPE, OWNER, SPACE, REFRESH, MEMBER_CASTER_HOLDS };
 
 static PyObject *member_caster_new(PyTypeObject *type, PyObject *args, PyObject *options)
 {
@@ -901,6 +942,11 @@ static PyObject *member_of(Holder *self, PyObject *found)
 
 static PyObject *member_caster_cast(Holder *self, PyObject *action)
 {
+    PyObject *space = PyObject_GetAttr(self->held[OWNER], state_of(Py_TYPE(self))->name_action_space);
+    Py_XDECREF(space);
+    if (space != self->held[SPACE]) { /* the environment has another one now, or none */
+        return space ? PyObject_CallOneArg(self->held[REFRESH], action) : NULL;
+    }
     PyObject *probe = look_up(self->held[TABLE], action), *found = NULL, *new = NULL;
     if (probe && probe != Py_None) {
         found = PyObject_CallOneArg(probe, action);
@@ -927,8 +973,9 @@ static PyMethodDef member_caster_methods[] = {
     {NULL}};
 
 static PyType_Slot member_caster_slots[] = {
-    {Py_tp_doc, "MemberCaster(table, fallback, members, cast, dtype)\n\n"
-                "Makes members of the actions that the table's probes know; `fallback` does the others."},
+    {Py_tp_doc, "MemberCaster(table, fallback, members, cast, dtype, owner, space, refresh)\n\n"
+                "Makes members of the actions that the table's probes know, and `fallback` of the others, as long "
+                "as `owner.action_space` is `space`."},
     {Py_tp_new, member_caster_new},
     {Py_tp_methods, member_caster_methods},
     {Py_tp_traverse, holder_traverse},
@@ -956,7 +1003,8 @@ static int module_exec(PyObject *module)
     State *state = PyModule_GetState(module);
     if (PyArray_ImportNumPyAPI() < 0 || !(state->name_open = PyUnicode_InternFromString("open"))
         || !(state->name_build = PyUnicode_InternFromString("build"))
-        || !(state->name_counted = PyUnicode_InternFromString("counted"))) {
+        || !(state->name_counted = PyUnicode_InternFromString("counted"))
+        || !(state->name_action_space = PyUnicode_InternFromString("action_space"))) {
         return -1;
     }
     for (size_t i = 0; i < sizeof(specs) / sizeof(*specs); i++) {
@@ -976,6 +1024,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->name_open);
     Py_VISIT(state->name_build);
     Py_VISIT(state->name_counted);
+    Py_VISIT(state->name_action_space);
     return 0;
 }
 
@@ -985,6 +1034,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->name_open);
     Py_CLEAR(state->name_build);
     Py_CLEAR(state->name_counted);
+    Py_CLEAR(state->name_action_space);
     return 0;
 }
 

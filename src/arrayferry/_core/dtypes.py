@@ -5,7 +5,7 @@ A leaf keeps its dtype where the target has it, and otherwise gets the next one 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ from arrayferry._core.speedups import speedups
 from arrayferry.errors import NotInstalledError, OptionError
 
 __all__ = [
+    "HALVES",
     "LARGEST",
     "ML_DTYPES",
     "STANDARD",
@@ -28,6 +29,7 @@ __all__ = [
     "dtype_names",
     "first_lost",
     "halved",
+    "is_halved",
     "is_known",
     "next_available",
     "promotes",
@@ -195,13 +197,22 @@ def _named_dtype(name: str) -> np.dtype[Any]:
     return np.dtype(name)
 
 
-def halved(array: Array, dtype: np.dtype[Any]) -> Array | None:
-    """Return a 64-bit array in 32 bits if nothing is lost, in one pass in C; None where it is in doubt."""
-    if speedups is None:
-        return None
-    found: Array | None = speedups.halved(array)
-    return found if found is not None and found.dtype == dtype else None
+# By number, the dtypes that `halved` takes: what the target must lack, and what it must have.
+HALVES = {
+    np.dtype("float64").num: (frozenset({"float64"}), "float32"),
+    np.dtype("int64").num: (frozenset({"int64"}), "int32"),
+    np.dtype("uint64").num: (frozenset({"uint64", "int64"}), "uint32"),
+}
 
+
+def is_halved(dtype: np.dtype[Any], available: frozenset[str]) -> bool:
+    """Return whether the next dtype on the ladder is the one of half the width."""
+    missing, half = HALVES[dtype.num]
+    return half in available and missing.isdisjoint(available)
+
+
+# From a 64-bit array to one of 32 bits if nothing is lost, in one pass in C; None where it is in doubt.
+halved: Callable[[Array], Array | None] = (lambda array: None) if speedups is None else speedups.halved
 
 # So many bytes can be looked at in less time than it takes to call a ufunc.
 _FEW_BYTES = 1024

@@ -6,6 +6,7 @@ accelerator, by DLPack; everything else through NumPy, where memory can be seen,
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 from arrayferry._core import ownership
 from arrayferry._core.containers import OBJECT_ARRAY
 from arrayferry._core.dtypes import (
+    HALVES,
     LARGEST,
     WIDEST,
     Cast,
@@ -24,6 +26,7 @@ from arrayferry._core.dtypes import (
     dtype_name,
     first_lost,
     halved,
+    is_halved,
     next_available,
 )
 from arrayferry._core.framework import Array, Framework
@@ -77,19 +80,30 @@ class LeafConverter:
         self.makes = target._fast.makes() if fast else None
         self._is_numpy = target.name == "numpy"
         self._alignment = target._fast.alignment
-        self._fast_dtypes = self.plain | {np.dtype(bool)} if self.has_bools else self.plain
+        # The default dtypes that need no cast, and the largest number that each holds.
+        known = {} if wanted else LARGEST
+        self._largest = {name: limit for name, limit in known.items() if limit[0] in self.plain}
+        # The dtypes of which arrays are halved in C, if the target has them not.
+        self._halves = frozenset() if wanted or self.shares else HALVES.keys()
         # By number, of which equal dtypes may have two: int64 and longlong.
         numbers = {dtype.num for dtype in self.plain}
+        self._fast_numbers = numbers | {np.dtype(bool).num} if self.has_bools else numbers
         # What needs neither a cast nor a look at its values.
         self._taken_as_is = frozenset() if self.shares else frozenset(numbers)
         # What the walk in C needs to hand over arrays by itself.
         self.array_action = self.numpy_array
         self.plain_numbers = sum(1 << number for number in numbers)
-        self.hands_over = fast is not None and (copy is None or (copy is False and target._fast.aliases))
+        self.hands_over = fast is not None and (copy is not False or target._fast.aliases)
+        self.takes = copy is None
+        self.large = ownership.LARGE if self._alignment else sys.maxsize
 
     def numpy_array(self, array: Array, mine: bool) -> Any:
         """Convert an `np.ndarray` or one of a subclass."""
         dtype = array.dtype
+        if dtype.num in self._halves and array.nbytes < ownership.LARGE:
+            half = halved(array) if is_halved(dtype, self.target.dtypes(self.device)) else None
+            if half is not None:
+                return self._hand_over(half)
         if dtype.hasobject:
             # An object array is a container; a record with objects in it has no counterpart.
             return OBJECT_ARRAY if dtype.kind == "O" else self.array_without_counterpart(array, mine)
@@ -99,7 +113,9 @@ class LeafConverter:
     def numpy_scalar(self, scalar: Any, mine: bool) -> Any:
         """Convert an `np.generic` to a 0-d array of the same dtype."""
         array = np.asarray(scalar)
-        if array.dtype.hasobject or self._cast_for(array.dtype) is None:
+        dtype = array.dtype
+        known = dtype.num in self._taken_as_is or not dtype.hasobject
+        if not known or self._casts[dtype, dtype.num, self.target.dtypes(self.device)] is None:
             # NumPy holds all of its own dtypes, and of its scalars only records can change.
             return KEEP if not self._is_numpy else scalar.copy() if isinstance(scalar, np.void) else scalar
         return self._deliver(array, mine=True)
@@ -116,9 +132,9 @@ class LeafConverter:
     def python_scalar(self, scalar: Any, mine: bool) -> Any:
         """Convert an int, float or complex to a 0-d array of the target's default dtype."""
         default = self.target.default_dtypes(self.device)[type(scalar)]
-        if not self.wanted and default in LARGEST:
-            dtype, largest = LARGEST[default]
-            if dtype in self._fast_dtypes and -largest <= scalar <= largest:  # a NaN is not
+        if default in self._largest:
+            dtype, largest = self._largest[default]
+            if -largest <= scalar <= largest:  # a NaN is not
                 return self._hand_over(np.array(scalar, dtype))
         wanted = self.wanted.get(default, default)
         try:
@@ -140,7 +156,10 @@ class LeafConverter:
         def action(array: Any, mine: bool) -> Any:
             try:
                 if to_private is not None and (private := to_private(array)) is not None:
-                    return self._deliver(private, True, source)
+                    is_plain = private.dtype.num in self._taken_as_is
+                    return (
+                        self._hand_over(private, source) if is_plain else self._deliver(private, True, source)
+                    )
                 return way(source, array)
             except _REFUSALS as error:
                 raise self.refusal(array, error, source) from error
@@ -210,9 +229,11 @@ class LeafConverter:
             if not mine:
                 array = ownership.private_copy(array, dtype, self._alignment)
             return self._hand_over(array, source)
-        cast = cast or self._cast_for(dtype, device)
         if cast is None:
-            return KEEP if source is not None else self.array_without_counterpart(array, mine)
+            available = self.target.dtypes(self.device if device is None else device)
+            cast = self._casts[dtype, dtype.num, available]
+            if cast is None:
+                return KEEP if source is not None else self.array_without_counterpart(array, mine)
         if self.shares and not mine:
             return self._share(array, cast, source)
         if not (mine and cast.same):
@@ -221,12 +242,9 @@ class LeafConverter:
             canonical_bools(array)
         return self._hand_over(array, source, device)
 
-    def _cast_for(self, dtype: np.dtype[Any], device: Any = None) -> Cast | None:
-        return self._casts[dtype, dtype.num, self.target.dtypes(self.device if device is None else device)]
-
     def _hand_over(self, array: Array, source: Framework | None = None, device: Any = None) -> Any:
         try:
-            if device is None and array.dtype in self._fast_dtypes:
+            if device is None and array.dtype.num in self._fast_numbers:
                 made = self.from_private(array)  # type: ignore[misc]  # there is one, or none is fast
                 if self.makes is None or type(made) is self.makes:
                     return made  # otherwise `from_numpy` says what is wrong
@@ -247,8 +265,6 @@ class LeafConverter:
             raise self.refusal(array, error, source) from error
 
     def _private(self, array: Array, cast: Cast, source: Framework | None) -> Array:
-        if cast.check and array.nbytes < ownership.LARGE and (half := halved(array, cast.dtype)) is not None:
-            return half
         alignment = self._alignment
         if cast.same or (array.dtype.kind in "iu" and cast.dtype.kind in "iu"):  # casts that never warn
             copy = ownership.private_copy(array, cast.dtype, alignment)

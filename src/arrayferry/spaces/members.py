@@ -17,7 +17,7 @@ from arrayferry._core.speedups import speedups
 from arrayferry._core.type_cache import TypeCache
 from arrayferry.errors import FerryError
 
-__all__ = ["Caster", "fast_member_caster", "member_caster", "shape_of", "to_numpy"]
+__all__ = ["Caster", "live_member_caster", "member_caster", "shape_of", "to_numpy"]
 
 # From a value of the environment's framework to a member of the space; a value that has not a
 # member's shape or kind comes back as it is, for the environment to refuse.
@@ -222,26 +222,28 @@ def to_numpy(value: Any) -> Any:
 _FEW = 10_000
 
 
-def fast_member_caster(
-    space: spaces.Space[Any], to_env: Converter, cast: Caster, fallback: Caster
-) -> Callable[[Any], Any]:
-    """Return what makes members of the commonest actions in C, where it can; `fallback` does the others.
+def live_member_caster(
+    owner: Any, to_env: Converter, cast: Caster, fallback: Caster, refresh: Caster
+) -> Caster:
+    """Return what makes members of an environment's action space, as long as that is the one of now.
 
     Args:
-        space: the action space.
+        owner: the environment, or the wrapper whose own action space it is.
         to_env: the converter to the environment's framework.
         cast: the space's caster, for values that are in that framework.
-        fallback: makes a member of any action.
+        fallback: makes a member of any action; the commonest ones are made in C, where it can.
+        refresh: is given the action when the owner has another action space.
     """
-    if speedups is None or to_env.framework.name != "numpy" or to_env.copy is False:
-        return fallback
-    fast: Any = None
-    if isinstance(space, spaces.Discrete) and space.n <= _FEW and space.start == 0:
-        members = [*map(np.dtype(space.dtype).type, range(int(space.n)))]
-        fast = speedups.MemberCaster(_items, fallback, members, None, None)
-    elif isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)):
-        fast = speedups.MemberCaster(_copiers, fallback, None, cast, np.dtype(space.dtype))
-    return fallback if fast is None else fast.cast
+    space = owner.action_space
+    if speedups is not None and to_env.framework.name == "numpy" and to_env.copy is not False:
+        now = owner, space, refresh
+        if isinstance(space, spaces.Discrete) and space.n <= _FEW and space.start == 0:
+            members = [*map(np.dtype(space.dtype).type, range(int(space.n)))]
+            return speedups.MemberCaster(_items, fallback, members, None, None, *now).cast  # type: ignore[no-any-return]
+        if isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)):
+            dtype = np.dtype(space.dtype)
+            return speedups.MemberCaster(_copiers, fallback, None, cast, dtype, *now).cast  # type: ignore[no-any-return]
+    return lambda action: fallback(action) if owner.action_space is space else refresh(action)
 
 
 def _item_of(cls: type) -> Any:

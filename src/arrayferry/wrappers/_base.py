@@ -38,8 +38,6 @@ class ConversionWrapper(Generic[ArrayT]):
     def step(self, action: Any) -> Any:
         """Take a step, with an action (or one for each environment) of any framework."""
         boundary = self._boundary
-        if boundary.space_owner.action_space is not boundary.action_space:
-            boundary.refresh_action_space()
         try:
             box = [self.env.step(boundary.convert_action(action))]
         except Exception as error:

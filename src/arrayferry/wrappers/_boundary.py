@@ -29,7 +29,7 @@ from arrayferry._core.registry import (
 from arrayferry._core.walk import Slot
 from arrayferry.errors import DeviceError, FerryError, FrameworkWarning, KeptWarning, UnsupportedError
 from arrayferry.spaces.casting import cast_reward, known_dtype
-from arrayferry.spaces.members import fast_member_caster, member_caster, to_numpy
+from arrayferry.spaces.members import live_member_caster, member_caster, to_numpy
 from arrayferry.spaces.target import convert_space
 from arrayferry.wrappers._spoken import spoken_by
 
@@ -64,7 +64,6 @@ class Boundary:
 
     Attributes:
         action_space: the one that actions are members of.
-        space_owner: the environment or wrapper whose action space that is.
         convert_action: from an action to a member of the action space, in the environment's framework.
         convert_step: from a list that alone holds what a step returned, to the same for the agent.
         convert_reset: the same for a reset.
@@ -86,8 +85,7 @@ class Boundary:
         self._env_device, self.target_device = env_device, target_device
         self._is_learning, self._has_assumed_numpy = env_xp is None, False
         self._warned: set[str] = set()
-        self.action_space: spaces.Space[Any] = env.action_space
-        self.space_owner = _owner_of_action_space(env)
+        self._take_action_space(env.action_space)
         self.outgoing = Converter(target_xp, target_device, copy=copy, dtypes=dtypes)
         if self._is_learning:
             self.outgoing._on_array = self._learn
@@ -108,8 +106,8 @@ class Boundary:
         to_env = self.incoming._walker([Slot("action", on_keep=partial(self._warn, env_xp))]).convert
         cast = member_caster(self.action_space, self.incoming)
         self._convert_any_action: Callable[[Any], Any] = lambda action: cast(to_env([action]))
-        self._convert_known_action = fast_member_caster(
-            self.action_space, self.incoming, cast, self._convert_any_action
+        self._convert_known_action = live_member_caster(
+            self._space_owner, self.incoming, cast, self._convert_any_action, self._convert_after_refresh
         )
         self.convert_action: Callable[[Any], Any] = (
             self._convert_first_action if self._is_learning else self._convert_known_action
@@ -120,15 +118,20 @@ class Boundary:
         self.convert_action = self._convert_known_action
         return self.convert_action(action)
 
+    def _convert_after_refresh(self, action: Any) -> Any:
+        self.refresh_action_space()
+        return self.convert_action(action)
+
     def refresh_action_space(self) -> None:
         """Use the action space that the environment has now."""
-        space = self._env.action_space
-        self.space_owner = _owner_of_action_space(self._env)
-        if space is not self.action_space and space != self.action_space:
-            self.action_space = space
+        if (space := self._env.action_space) is not self.action_space:
+            self._take_action_space(space)
             self._speak(self.incoming.framework, self.incoming.device)
-        if self.space_owner.action_space is not self.action_space:
-            self.space_owner = self  # it makes an equal one whenever it is asked: asked again in a reset
+
+    def _take_action_space(self, space: spaces.Space[Any]) -> None:
+        self.action_space, owner = space, _owner_of_action_space(self._env)
+        # One that makes an action space whenever it is asked is asked in a reset, not in every step.
+        self._space_owner = owner if owner.action_space is space else self
 
     def _observation(self) -> Slot:
         return Slot("obs", on_keep=partial(self._warn, self.outgoing.framework))
