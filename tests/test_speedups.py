@@ -434,7 +434,10 @@ def test_wrong_use_is_an_error():
     now = types.SimpleNamespace(action_space=1), 1, int
     made = [
         *(walker, converter._walker([Slot("obs"), Slot("reward", scalar=float, passes=float)])),
-        *(speedups.MemberCaster({}, int, [1], None, None, *now), speedups.MemberCaster({}, *[None] * 7)),
+        *(
+            speedups.MemberCaster({}, int, [1], None, None, *now),
+            speedups.MemberCaster({}, *[None] * 4, *now),
+        ),
         *(speedups.PrivateCopy(int, int, int), speedups.PrivateCopy(None, None, None)),
     ]
     for one in made:

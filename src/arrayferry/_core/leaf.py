@@ -100,10 +100,6 @@ class LeafConverter:
     def numpy_array(self, array: Array, mine: bool) -> Any:
         """Convert an `np.ndarray` or one of a subclass."""
         dtype = array.dtype
-        if dtype.num in self._halves and array.nbytes < ownership.LARGE:
-            half = halved(array) if is_halved(dtype, self.target.dtypes(self.device)) else None
-            if half is not None:
-                return self._hand_over(half)
         if dtype.hasobject:
             # An object array is a container; a record with objects in it has no counterpart.
             return OBJECT_ARRAY if dtype.kind == "O" else self.array_without_counterpart(array, mine)
@@ -225,10 +221,15 @@ class LeafConverter:
     ) -> Any:
         """Hand an array that is in NumPy to the target; a private one, unless sharing was asked for."""
         dtype = array.dtype
-        if cast is None and device is None and dtype.num in self._taken_as_is and dtype.isnative:
-            if not mine:
-                array = ownership.private_copy(array, dtype, self._alignment)
-            return self._hand_over(array, source)
+        if cast is None and device is None:
+            if dtype.num in self._taken_as_is and dtype.isnative:
+                if not mine:
+                    array = ownership.private_copy(array, dtype, self._alignment)
+                return self._hand_over(array, source)
+            if dtype.num in self._halves and array.nbytes < ownership.LARGE:
+                half = halved(array) if is_halved(dtype, self.target.dtypes(self.device)) else None
+                if half is not None:
+                    return self._hand_over(half, source)
         if cast is None:
             available = self.target.dtypes(self.device if device is None else device)
             cast = self._casts[dtype, dtype.num, available]
