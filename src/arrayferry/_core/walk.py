@@ -156,6 +156,7 @@ def walk(
         visit: called instead of each leaf's action.
     """
     memo = {} if memo is None else memo
+    unshared = ownership.unshared
     stack: list[_Frame] = []
     node: Any = box
     keys: Iterable[Any] = ()
@@ -167,7 +168,7 @@ def walk(
                 found = actions[type(child)]
                 if type(found) is not Container:
                     if visit is None:
-                        found = found(child, alone and references <= ownership.unshared)
+                        found = found(child, alone and references <= unshared)
                     else:
                         here: list[_Frame] = [
                             *stack,
@@ -175,7 +176,10 @@ def walk(
                         ]
                         found = visit(_path(here, slots), child, references if alone else None, found)
                 if type(found) is Container:
-                    is_shared = references > ownership.unshared
+                    is_shared = references > unshared
+                    if found.counted and not child and not is_shared:  # as many infos are
+                        results.append(found.build(child, (), []))
+                        continue
                     if is_shared and (entry := memo.get(id(child))) is not None:
                         if entry[1] is OPEN:
                             refuse_cycle(child, _path_of_node(child, stack, slots))
@@ -276,7 +280,11 @@ class Walker:
         repack: Callable[[Any], tuple[Any, ...]],
     ) -> None:
         self._actions, self._mode, self._slots, self._repack = actions, mode, slots, repack
-        self._walked = [slot for slot in slots if slot.scalar is None]
+        self._walked = [index for index, slot in enumerate(slots) if slot.scalar is None]
+        self._walked_slots = [slots[index] for index in self._walked]
+        self._numbers = [
+            (index, slot.scalar, slot.passes) for index, slot in enumerate(slots) if slot.scalar is not None
+        ]
 
     def convert(self, box: list[Any]) -> Any:
         """Return the one value in the box, converted."""
@@ -287,13 +295,17 @@ class Walker:
         values = box.pop()
         if type(values) is not tuple or len(values) != len(self._slots):
             values = self._repack(values)
-        walked = [value for value, slot in zip(values, self._slots) if slot.scalar is None]
-        numbers = [
-            _number(value, slot) for value, slot in zip(values, self._slots) if slot.scalar is not None
-        ]
-        del values  # so that the list alone holds what is walked
-        converted, scalars = iter(self._walk(walked, self._walked)), iter(numbers)
-        return tuple([next(converted if slot.scalar is None else scalars) for slot in self._slots])
+        results = list(values)
+        del values
+        for index, scalar, passes in self._numbers:
+            if type(results[index]) is not passes:
+                results[index] = scalar(results[index])
+        walked = [results[index] for index in self._walked]
+        for index in self._walked:
+            results[index] = None  # so that the list alone holds what is walked
+        for index, found in zip(self._walked, self._walk(walked, self._walked_slots)):
+            results[index] = found
+        return tuple(results)
 
     def _walk(self, box: list[Any], slots: Sequence[Slot]) -> list[Any]:
         is_on, without = self._mode
@@ -301,10 +313,6 @@ class Walker:
             return walk(box, slots, self._actions)
         with without():
             return walk(box, slots, self._actions)
-
-
-def _number(value: Any, slot: Slot) -> Any:
-    return value if type(value) is slot.passes or slot.scalar is None else slot.scalar(value)
 
 
 if ownership.COUNTS_PROVE:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from functools import cache, singledispatch
+from contextlib import suppress
+from functools import cache, partial, singledispatch
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -216,7 +217,7 @@ def to_numpy(value: Any) -> Any:
     return _numpy_converter()(value)
 
 
-# ---- the commonest actions, in C ----------------------------------------------------------------------
+# ---- the commonest actions, fast ----------------------------------------------------------------------
 
 # The members of a Discrete space up to this size are made beforehand.
 _FEW = 10_000
@@ -235,15 +236,33 @@ def live_member_caster(
         refresh: is given the action when the owner has another action space.
     """
     space = owner.action_space
-    if speedups is not None and to_env.framework.name == "numpy" and to_env.copy is not False:
+    if to_env.framework.name == "numpy" and to_env.copy is not False:
         now = owner, space, refresh
         if isinstance(space, spaces.Discrete) and space.n <= _FEW and space.start == 0:
             members = [*map(np.dtype(space.dtype).type, range(int(space.n)))]
+            if speedups is None:
+                return partial(_cast_integer, members, fallback, *now)
             return speedups.MemberCaster(_items, fallback, members, None, None, *now).cast  # type: ignore[no-any-return]
-        if isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)):
+        if speedups is not None and isinstance(space, _OF_ARRAYS):
             dtype = np.dtype(space.dtype)
             return speedups.MemberCaster(_copiers, fallback, None, cast, dtype, *now).cast  # type: ignore[no-any-return]
     return lambda action: fallback(action) if owner.action_space is space else refresh(action)
+
+
+_OF_ARRAYS = (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)
+
+
+def _cast_integer(
+    members: list[Any], fallback: Caster, owner: Any, space: Any, refresh: Caster, action: Any
+) -> Any:
+    """Make a member of a Discrete space, as `MemberCaster` does in C."""
+    if owner.action_space is not space:
+        return refresh(action)
+    number, probe = None, _items[type(action)]
+    if probe is not None:
+        with suppress(Exception):  # the probe does not know this action
+            number = probe(action)
+    return members[number] if type(number) is int and 0 <= number < len(members) else fallback(action)
 
 
 def _item_of(cls: type) -> Any:
