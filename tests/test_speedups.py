@@ -362,6 +362,50 @@ def test_a_container_that_changes_while_it_is_walked():
             Converter("numpy")(value)
 
 
+def test_hooks_that_convert_again_end_in_an_error(run_python):
+    code = """
+import arrayferry
+class Leaf:
+    def __init__(self, inner):
+        self.inner = inner
+arrayferry.register_leaf(Leaf, lambda leaf, converter: converter(leaf.inner))
+value = 1
+for _ in range(150):
+    for _ in range(190):
+        value = [value]
+    value = Leaf(value)
+try:
+    arrayferry.convert(value, "numpy")
+except arrayferry.FerryError as error:
+    print("RecursionError" in str(error))
+"""
+    assert run_python(code) == "True\n"
+
+
+@pytest.mark.filterwarnings("ignore:Setting the strides:DeprecationWarning")
+def test_odd_strides_are_copied():
+    for target in ("numpy", "torch", "jax"):
+        if target not in arrayferry.frameworks():
+            continue
+        for strides in ((-12, 4), (5, 4)):
+            array = np.ones((1, 3), np.float32)
+            array.strides = strides
+            box = [array]
+            del array
+            assert arrayferry.convert(box.pop(), target).tolist() == [[1, 1, 1]]
+
+
+def test_a_type_that_cannot_be_asked_is_told_with_its_path():
+    class Meta(type):
+        __hash__ = None
+
+    class Odd(metaclass=Meta):
+        pass
+
+    with pytest.raises(arrayferry.FerryError, match=r'^value\["a"\]\[0\]'):
+        arrayferry.convert({"a": [Odd()]}, "numpy")
+
+
 @needs_c
 def test_as_deep_as_memory_allows(run_python):
     code = """

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from collections import OrderedDict
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -12,12 +13,16 @@ import pytest
 from gymnasium import spaces
 
 import arrayferry
-from arrayferry.errors import NarrowingError, OptionError
+from arrayferry.errors import NarrowingError, OptionError, SharingError
 from arrayferry.spaces import cast_to_space
 
 SPACE = spaces.Dict(
     x=spaces.Box(-9, 9, (2,), np.float32), n=spaces.Discrete(5), image=spaces.Box(0, 255, (2,), np.uint8)
 )
+
+
+class Pair(NamedTuple):
+    one: Any
 
 
 class Sloppy(gym.Env[Any, Any]):
@@ -80,6 +85,49 @@ def test_what_has_another_structure_stays_as_it_is() -> None:
     for value in ({"other": 1}, [1, 2, 3], "text", None):
         assert cast_to_space(SPACE, value) is value
     assert cast_to_space(spaces.Text(3), "abc") == "abc"
+
+
+def test_what_is_no_number_stays_as_it_is() -> None:
+    box = spaces.Box(-1, 1, (2,))
+    for value in (
+        np.ma.array([1.0, 2.0], mask=[False, True]),
+        np.zeros(2, [("a", float)]),
+        np.array(["1", "2"]),
+        np.array(["2020-01-01"] * 2, "M8[D]"),
+    ):
+        assert cast_to_space(box, value) is value
+
+
+def test_complex_numbers_and_huge_integers_are_refused() -> None:
+    with pytest.raises(NarrowingError, match="1\\+2j"):
+        cast_to_space(spaces.Box(-1, 1, (2,)), np.array([1 + 2j, 3]))
+    with pytest.raises(NarrowingError, match="does not fit"):
+        cast_to_space(spaces.Discrete(3), 2**70)
+
+
+def test_containers_come_back_as_themselves() -> None:
+    space = spaces.Dict(x=spaces.Box(-1, 1, (2,)), y=spaces.Tuple([spaces.Discrete(3)]))
+    value = OrderedDict(y=Pair(1), x=np.zeros(2))
+    found = cast_to_space(space, value)
+    assert type(found) is OrderedDict
+    assert list(found) == ["y", "x"]
+    assert type(found["y"]) is Pair
+    assert found["x"].dtype == np.float32
+    with pytest.raises(NarrowingError, match=r'^obs\["y"\]\[0\]'):
+        cast_to_space(space, {"y": [1.5]})
+
+
+def test_shared_memory_is_not_cast() -> None:
+    env = arrayferry.wrap(Sloppy(), "numpy", dtypes="space", copy=False)
+    with pytest.raises(SharingError, match=r'^obs\["x"\]'):
+        env.reset()
+
+
+def test_many_rewards_are_cast_one_by_one() -> None:
+    env = arrayferry.wrap(Sloppy(reward={"a": 1.1, "b": [2.2, None]}), "numpy", reward_dtype="float32")
+    env.reset()
+    reward: Any = env.step(0)[1]
+    assert (reward["a"].dtype, reward["b"][0].dtype, reward["b"][1]) == (np.float32, np.float32, None)
 
 
 def test_arrays_of_other_frameworks() -> None:

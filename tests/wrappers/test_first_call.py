@@ -200,23 +200,60 @@ def test_an_action_space_that_a_step_replaces_is_used() -> None:
 
 def test_an_action_space_that_is_made_anew_whenever_it_is_asked_for() -> None:
     class Anew(Holder):
-        made = 0
-        action_space = property(lambda self: Anew.make())  # type: ignore[assignment]
-
-        @classmethod
-        def make(cls) -> Any:
-            cls.made += 1
-            return spaces.Discrete(3)
+        count = 3
+        action_space = property(lambda self: spaces.Discrete(self.count))  # type: ignore[assignment]
 
     env = Anew()
     wrapped = arrayferry.wrap(env, "torch")
     wrapped.reset()
     wrapped.step(torch.tensor(1))
-    before = Anew.made
-    for _ in range(10):
-        wrapped.step(torch.tensor(1))
+    known = wrapped._boundary.action_space
+    wrapped.step(torch.tensor(2))
     assert type(env.given[-1]) is np.int64
-    assert Anew.made == before  # asked in a reset, not in every step
+    assert wrapped._boundary.action_space is known  # an equal one is the same
+    env.count = 5
+    wrapped.step(torch.tensor(4))
+    assert (type(env.given[-1]), wrapped._boundary.action_space.n) == (np.int64, 5)
+
+
+def test_the_action_space_of_a_wrapper_that_computes_it() -> None:
+    class Computing(gym.Wrapper[Any, Any, Any, Any]):
+        dtype = np.float32
+        action_space = property(lambda self: spaces.Box(-1, 1, (2,), self.dtype))  # type: ignore[assignment]
+
+    env = Holder()
+    wrapped = arrayferry.wrap(gym.wrappers.TimeLimit(computing := Computing(env), 99), "torch")
+    wrapped.reset()
+    for dtype in (np.float32, np.float64, np.float16):
+        computing.dtype = dtype
+        wrapped.step(torch.ones(2))
+        assert env.given[-1].dtype == dtype
+
+
+def test_the_first_step_of_an_environment_that_holds_much_takes_few_looks() -> None:
+    from arrayferry.wrappers import _spoken
+
+    env = Holder({(i, i): 0.0 for i in range(200_000)})
+    env.table = [np.zeros(1)] * 200_000
+    assert len(list(_spoken.arrays_in(vars(env)))) <= 1000
+    arrayferry.wrap(env, "torch").step(torch.ones(2))
+
+
+@pytest.mark.parametrize("attribute", ["maze", 5, {}, [1], np.zeros(2)], ids=str)
+def test_an_attribute_called_env_need_not_be_one(attribute: Any) -> None:
+    env = Holder()
+    env.env = attribute
+    arrayferry.wrap(env, "torch").step(torch.ones(2))
+    assert type(env.given[0]) is np.ndarray
+
+
+@pytest.mark.parametrize("options", [{"dtypes": "space"}, {"reward_dtype": "float32"}])
+def test_what_an_option_casts_does_not_tell_the_framework(options: Any) -> None:
+    env = Holder(observation=torch.zeros(2, dtype=torch.float64))
+    wrapped = arrayferry.wrap(env, "numpy", **options)
+    wrapped.reset()
+    wrapped.step(np.ones(2, np.float32))
+    assert isinstance(env.given[-1], torch.Tensor)
 
 
 # ---- learning ends

@@ -14,7 +14,7 @@
 #include <numpy/arrayobject.h>
 #include <numpy/arrayscalars.h>
 
-#define MAX_DEPTH 200
+#define MAX_DEPTH 50
 
 /* ---- the module's state ------------------------------------------------------------------------- */
 
@@ -107,11 +107,11 @@ static int is_plain(Walker *walker, PyObject *value)
     if ((PyArray_FLAGS(array) & needed) != needed || !PyArray_ISNBO(PyArray_DESCR(array)->byteorder)) {
         return 0;
     }
-    if (walker->shares) {
-        return number >= 0 && number < 64 && (walker->plain >> number & 1) && !has_odd_strides(array);
+    if (has_odd_strides(array)) {
+        return 0;
     }
     return (number >= 0 && number < 64 && (walker->plain >> number & 1))
-        || (number == NPY_BOOL && walker->takes_bools && are_zero_or_one(array));
+        || (number == NPY_BOOL && walker->takes_bools && !walker->shares && are_zero_or_one(array));
 }
 
 /* The proof: whether nobody else sees the memory of a plain array. `mine`: nobody else can reach it. */
@@ -337,20 +337,27 @@ static PyObject *convert_opened(Call *call, PyObject *container, PyObject *value
 {
     PyObject **held = call->walker->held, *new;
     Frame frame = {up, container, NULL, value, 0, up ? up->depth + 1 : 0, alone};
+    if (Py_EnterRecursiveCall(" while it was converted")) { /* a hook may convert again, at any depth */
+        locate(call, up, NULL);
+        return NULL;
+    }
     if (container == held[DICT]) {
-        return convert_dict(call, value, &frame);
+        new = convert_dict(call, value, &frame);
     }
-    if (container == held[LIST]) {
-        return convert_items(call, value, &frame);
+    else if (container == held[LIST]) {
+        new = convert_items(call, value, &frame);
     }
-    if (container == held[TUPLE]) {
+    else if (container == held[TUPLE]) {
         new = convert_items(call, value, &frame);
         if (new) {
             Py_SETREF(new, PyList_AsTuple(new));
         }
-        return new;
     }
-    return convert_other(call, value, &frame);
+    else {
+        new = convert_other(call, value, &frame);
+    }
+    Py_LeaveRecursiveCall();
+    return new;
 }
 
 static PyObject *convert_container(
@@ -467,6 +474,9 @@ static PyObject *convert(Call *call, PyObject *value, int unshared, const Frame 
     else if (action) {
         new = convert_leaf(call, action, value, unshared, up);
     }
+    else {
+        locate(call, up, NULL); /* its type could not be asked */
+    }
     Py_XDECREF(action);
     Py_DECREF(value);
     return new;
@@ -503,14 +513,19 @@ static PyObject *convert_tuple(Walker *self, PyObject *values, int alone)
 {
     Call call = {self, state_of(Py_TYPE(self)), 0, NULL};
     PyObject *new = PyTuple_New(self->slots);
-    for (; new && call.slot < self->slots; call.slot++) {
-        PyObject *value = PyTuple_GET_ITEM(values, call.slot);
-        PyObject *found = convert_slot(&call, value, alone && Py_REFCNT(value) == 1);
-        if (found) {
-            PyTuple_SET_ITEM(new, call.slot, found);
-        }
-        else {
-            Py_CLEAR(new);
+    for (int numbers = 0; numbers < 2; numbers++) { /* first what is walked, then the numbers */
+        for (call.slot = 0; new && call.slot < self->slots; call.slot++) {
+            if ((self->kind[call.slot] != WALK) != numbers) {
+                continue;
+            }
+            PyObject *value = PyTuple_GET_ITEM(values, call.slot);
+            PyObject *found = convert_slot(&call, value, alone && Py_REFCNT(value) == 1);
+            if (found) {
+                PyTuple_SET_ITEM(new, call.slot, found);
+            }
+            else {
+                Py_CLEAR(new);
+            }
         }
     }
     Py_XDECREF(call.memo);

@@ -5,6 +5,7 @@ A leaf keeps its dtype where the target has it, and otherwise gets the next one 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -231,7 +232,8 @@ def cast_exactly(array: Array, dtype: np.dtype[Any]) -> tuple[Array, str]:
     >>> cast_exactly(np.array([1.0, 2.5]), np.dtype("int8"))
     (array([1, 2], dtype=int8), '2.5 at [1]')
     """
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is lost is found below
         new = array.astype(dtype)
         return new, first_lost(array, new)
 
@@ -245,7 +247,8 @@ def first_lost(old: Array, new: Array) -> str:
     '1099511627776 at [1]'
     """
     # Counted, because the methods `any` and `all` are written in Python.
-    rounds = old.dtype.kind not in "biu" and new.dtype.kind in "fc"
+    is_widened = old.dtype.kind == new.dtype.kind or new.dtype.kind == "c" or old.dtype.name in ML_DTYPES
+    rounds = old.dtype.kind not in "biu" and new.dtype.kind in "fc" and is_widened
     if rounds and np.count_nonzero(np.isfinite(new)) == new.size:
         return ""
     if not rounds:

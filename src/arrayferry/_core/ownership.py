@@ -69,7 +69,15 @@ def can_be_taken(array: Array) -> bool:
         and array.dtype.isnative
         and not array.dtype.hasobject
         and not weakref.getweakrefcount(array)
+        and not _has_odd_strides(array)
     )
+
+
+def _has_odd_strides(array: Array) -> bool:
+    """Return whether an axis with fewer than two elements has strides that a framework may refuse."""
+    if 1 not in array.shape and 0 not in array.shape:
+        return False
+    return any(stride < 0 or stride % array.itemsize for stride in array.strides)
 
 
 def obstacle_to_taking(array: Array) -> str:
@@ -88,6 +96,7 @@ def obstacle_to_taking(array: Array) -> str:
         "unaligned": not flags.aligned,
         "weak-reference": weakref.getweakrefcount(array) > 0,
         "objects": array.dtype.hasobject,
+        "odd-strides": _has_odd_strides(array),
     }
     return next((code for code, is_so in obstacles.items() if is_so), "")
 

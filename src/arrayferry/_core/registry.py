@@ -153,7 +153,7 @@ def _decide_framework(cls: type) -> Framework | None:
             base = getattr(sys.modules.get(module), attribute, None)
             if isinstance(base, type) and issubclass(cls, base):
                 return framework
-    package = cls.__module__.partition(".")[0]
+    package = str(cls.__module__).partition(".")[0]
     if package not in sys.stdlib_module_names and _load_plugins(package):
         return _decide_framework(cls)
     return _fallback_source(cls)

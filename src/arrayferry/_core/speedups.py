@@ -11,6 +11,6 @@ from typing import Any
 __all__ = ["speedups"]
 
 speedups: Any = None
-if sys.implementation.name == "cpython" and not os.environ.get("ARRAYFERRY_PURE_PYTHON"):
+if sys.implementation.name == "cpython" and os.environ.get("ARRAYFERRY_PURE_PYTHON", "") in ("", "0"):
     with suppress(ImportError):
         speedups = import_module("arrayferry._core._speedups")

@@ -297,14 +297,14 @@ class Walker:
             values = self._repack(values)
         results = list(values)
         del values
-        for index, scalar, passes in self._numbers:
-            if type(results[index]) is not passes:
-                results[index] = scalar(results[index])
         walked = [results[index] for index in self._walked]
         for index in self._walked:
             results[index] = None  # so that the list alone holds what is walked
         for index, found in zip(self._walked, self._walk(walked, self._walked_slots)):
             results[index] = found
+        for index, scalar, passes in self._numbers:
+            if type(results[index]) is not passes:
+                results[index] = scalar(results[index])
         return tuple(results)
 
     def _walk(self, box: list[Any], slots: Sequence[Slot]) -> list[Any]:

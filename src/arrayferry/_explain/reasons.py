@@ -26,6 +26,7 @@ REASONS: dict[str, str] = {
     "not-contiguous": "it is not in C order",
     "unaligned": "its elements are not aligned",
     "weak-reference": "somebody has a weak reference to it",
+    "odd-strides": "its strides are odd, along an axis of fewer than two elements",
     "objects": "it has objects in it",
     # copied: other reasons
     "copy-true": "copy=True",

@@ -164,5 +164,5 @@ def framework_of_type(cls: type) -> Framework | None:
     """Return the framework that objects of this type belong to; None if they are not arrays."""
     if not (hasattr(cls, "__array_namespace__") or hasattr(cls, "__dlpack__")):
         return None
-    name = cls.__module__.partition(".")[0]
+    name = str(cls.__module__).partition(".")[0]
     return framework_of_module(sys.modules.get(name) or ModuleType(name))

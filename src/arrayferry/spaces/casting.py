@@ -2,70 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from arrayferry._core.dtypes import STANDARD, cast_exactly, dtype_name
+from arrayferry._core.containers import container_of
+from arrayferry._core.dtypes import STANDARD, cast_exactly, dtype_name, is_known
 from arrayferry._core.registry import describe, framework_of
-from arrayferry.errors import NarrowingError, OptionError
+from arrayferry._core.walk import Attribute
+from arrayferry.errors import FerryError, NarrowingError, OptionError, SharingError
 from arrayferry.spaces.members import to_numpy
 
 __all__ = ["cast_reward", "cast_to_space", "known_dtype"]
 
 
-def cast_to_space(space: spaces.Space[Any], value: Any, path: str = "obs") -> Any:
+def cast_to_space(space: spaces.Space[Any], value: Any, path: str = "obs", share: bool = False) -> Any:
     """Cast the leaves of a value to the dtypes that a space declares.
 
     A float becomes an integer only if it is whole and in range, an integer a float only if that holds it.
-    What has not the structure of the space stays as it is.
+    Containers come back as themselves; what has not the structure of the space stays as it is.
 
     >>> space = spaces.Dict(pixels=spaces.Box(0, 255, (2,), np.uint8), lives=spaces.Discrete(4))
     >>> cast_to_space(space, {"pixels": np.array([0.0, 255.0]), "lives": 3})
     {'pixels': array([  0, 255], dtype=uint8), 'lives': np.int64(3)}
 
+    Args:
+        space: the space.
+        value: the value.
+        path: what it is called in messages.
+        share: whether memory is to be shared, so that a cast is refused.
+
     Raises:
         NarrowingError: a value does not fit, with its path.
     """
-    if isinstance(space, spaces.Dict):
-        if not isinstance(value, Mapping) or value.keys() - space.spaces.keys():
-            return value
-        return {key: cast_to_space(space[key], one, f'{path}["{key}"]') for key, one in value.items()}
-    if isinstance(space, spaces.Tuple):
-        if not isinstance(value, (tuple, list)) or len(value) != len(space.spaces):
-            return value
-        return tuple(_cast_each(space.spaces, value, path))
     if isinstance(space, spaces.Sequence) and space.stack:
-        return cast_to_space(space.feature_space, value, path)
-    if isinstance(space, spaces.Sequence) and isinstance(value, tuple):
-        return tuple(_cast_each([space.feature_space] * len(value), value, path))
-    if isinstance(space, spaces.Graph) and isinstance(value, tuple) and len(value) == 3:
-        inner = space.node_space, space.edge_space, _LINKS
-        return spaces.GraphInstance(*_cast_each(inner, value, path))
+        return cast_to_space(space.feature_space, value, path, share)
     if isinstance(space, spaces.OneOf) and isinstance(value, tuple) and len(value) == 2:
         which = np.int64(_cast_leaf(np.dtype(np.int64), value[0], f"{path}[0]"))
-        return which, cast_to_space(space.spaces[which], value[1], f"{path}[1]")
-    return value if space.dtype is None else _cast_leaf(np.dtype(space.dtype), value, path)
+        return which, cast_to_space(space.spaces[which], value[1], f"{path}[1]", share)
+    if (inner := _inner_spaces(space, value)) is not None:
+        return _rebuilt(
+            value,
+            lambda key, one: (
+                one
+                if inner.get(key) is None or one is None
+                else cast_to_space(inner[key], one, f"{path}[{_shown(key)}]", share)
+            ),
+        )
+    return value if space.dtype is None else _cast_leaf(np.dtype(space.dtype), value, path, share)
 
 
-def _cast_each(inner: Any, values: Any, path: str) -> list[Any]:
-    pairs = enumerate(zip(inner, values))
-    return [one if one is None else cast_to_space(space, one, f"{path}[{i}]") for i, (space, one) in pairs]
+def _inner_spaces(space: spaces.Space[Any], value: Any) -> dict[Any, Any] | None:
+    """Return the spaces of a value's parts by their keys, if it has the structure of the space."""
+    if isinstance(space, spaces.Dict):
+        fits = isinstance(value, Mapping) and value.keys() <= space.spaces.keys()
+        return dict(space.spaces) if fits else None
+    if not isinstance(value, (tuple, list)):
+        return None
+    if isinstance(space, spaces.Tuple) and len(value) == len(space.spaces):
+        return dict(enumerate(space.spaces))
+    if isinstance(space, spaces.Sequence):
+        return dict.fromkeys(range(len(value)), space.feature_space)
+    if isinstance(space, spaces.Graph) and len(value) == 3:
+        return {0: space.node_space, 1: space.edge_space, 2: _LINKS}
+    return None
 
 
 _LINKS = spaces.Discrete(2, dtype=np.int32)  # as Graph.sample makes them
 
 
-def _cast_leaf(dtype: np.dtype[Any], value: Any, path: str) -> Any:
+def _shown(key: Any) -> str:
+    return f'"{key}"' if isinstance(key, str) else str(key)
+
+
+def _rebuilt(value: Any, change: Callable[[Any, Any], Any]) -> Any:
+    """Return a container like this one, each of its items changed; its attributes stay as they are."""
+    container = container_of(type(value))
+    if container is None:
+        return value
+    keys, values = container.open(value)
+    names, new = list(keys), []
+    for index, one in enumerate(values):
+        key = names[index] if index < len(names) else index
+        changed = key if isinstance(value, Mapping) else index
+        new.append(one if type(key) is Attribute else change(changed, one))
+    return container.build(value, keys, new)
+
+
+def _cast_leaf(dtype: np.dtype[Any], value: Any, path: str, share: bool = False) -> Any:
     is_array = framework_of(type(value)) is not None or isinstance(value, np.generic)
     if not is_array and type(value) not in (int, float, bool):
         return value
-    if is_array and dtype_name(value.dtype) == dtype.name:
+    if is_array and (not is_known(value.dtype) or dtype_name(value.dtype) == dtype.name):
         return value
-    old = np.asarray(to_numpy(value))
-    new, lost = cast_exactly(old, dtype)
+    if isinstance(value, np.ma.MaskedArray):
+        return value
+    if share and is_array:
+        raise SharingError(f"{describe(value)} is not {dtype.name}, as its space declares", "copy=None", path)
+    try:
+        old = np.asarray(to_numpy(value))
+    except FerryError as error:
+        raise error.inside("value").at(path) from None
+    new, lost = (old, str(value)) if old.dtype == object else cast_exactly(old, dtype)
     if lost:
         what = f"{describe(value)} -> {dtype.name}, as its space declares: {lost} does not fit"
         raise NarrowingError(what, "repair the observation or its space, or leave dtypes out", path)
@@ -81,10 +121,8 @@ def known_dtype(reward_dtype: Any) -> np.dtype[Any] | None:
     return np.dtype(dtype_name(reward_dtype))
 
 
-def cast_reward(dtype: np.dtype[Any], reward: Any) -> Any:
-    """Cast a reward; a finite one that would become infinite is refused."""
-    new, lost = cast_exactly(np.asarray(to_numpy(reward)), dtype)
-    if lost:
-        what = f"{describe(reward)} -> {dtype.name}: {lost} does not fit"
-        raise NarrowingError(what, "another reward_dtype", "reward")
-    return new if new.ndim else new[()]
+def cast_reward(dtype: np.dtype[Any], reward: Any, path: str = "reward") -> Any:
+    """Cast a reward, or each of many; one that the dtype does not hold is refused."""
+    if container_of(type(reward)) is not None:
+        return _rebuilt(reward, lambda key, one: cast_reward(dtype, one, f"{path}[{_shown(key)}]"))
+    return _cast_leaf(dtype, reward, path)

@@ -188,6 +188,8 @@ def _dtype_caster(dtype: np.dtype[Any], to_env: Converter) -> Caster:
         return lambda value: _cast_or_leave(value, dtype, to_env)
 
     def cast(value: Any) -> Any:
+        if isinstance(value, np.ma.MaskedArray):
+            return value  # a cast would lose its mask
         key = value.dtype, framework.dtypes(device)
         if key not in known:
             known[key] = decide(*key)

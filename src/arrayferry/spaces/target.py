@@ -128,7 +128,7 @@ def _normalized(probability: Any) -> Any:
     if not isinstance(array, np.ndarray) or promotes(array.dtype, np.dtype("int64")) or array.dtype == float:
         return array
     wide = array.astype(np.float64)
-    rounding = 4 * array.size * 2.0 ** -{2: 7, 4: 23}.get(array.dtype.itemsize, 3)
+    rounding = min(0.05, 4 * array.size * 2.0 ** -{2: 7, 4: 23}.get(array.dtype.itemsize, 3))
     return wide / wide.sum() if array.size and abs(wide.sum() - 1) <= rounding else wide
 
 

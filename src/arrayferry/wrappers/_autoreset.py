@@ -35,7 +35,7 @@ def reset_finished(env: Any, terminated: Any, truncated: Any) -> None:
 def with_dense_final(env: VectorEnv[Any, Any, Any], result: Any) -> tuple[Any, ...]:
     """Return what a step returned, its final observations as one batch instead of an object array."""
     *others, info = checked("step", STEP, result)
-    if "final_obs" in info:
+    if isinstance(info, dict) and "final_obs" in info:
         info = {**info, "final_obs": _batch(env, info["final_obs"])}
     return (*others, info)
 

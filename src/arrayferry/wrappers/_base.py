@@ -44,6 +44,7 @@ class ConversionWrapper(Generic[ArrayT]):
             boundary.add_note(error, action)
             raise
         if self._prepare is not None:
+            boundary.learn_from(box)
             box = [self._prepare(box.pop())]
         return boundary.convert_step(box)
 
@@ -55,6 +56,7 @@ class ConversionWrapper(Generic[ArrayT]):
         box = [self.env.reset(seed=seed, options=boundary.convert_options(options))]
         boundary.refresh_action_space()
         if self._prepare_reset is not None:
+            boundary.learn_from(box)
             box = [self._prepare_reset(box.pop())]
         return boundary.convert_reset(box)
 

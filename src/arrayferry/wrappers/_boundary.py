@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.vector import VectorWrapper
 
 from arrayferry._core.containers import container_of
@@ -31,7 +32,7 @@ from arrayferry.errors import DeviceError, FerryError, FrameworkWarning, KeptWar
 from arrayferry.spaces.casting import cast_reward, known_dtype
 from arrayferry.spaces.members import live_member_caster, member_caster, to_numpy
 from arrayferry.spaces.target import convert_space
-from arrayferry.wrappers._spoken import spoken_by
+from arrayferry.wrappers._spoken import arrays_in, spoken_by
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -109,8 +110,9 @@ class Boundary:
         self._convert_known_action = live_member_caster(
             self._space_owner, self.incoming, cast, self._convert_any_action, self._convert_after_refresh
         )
+        is_to_ask = self._is_learning and not self._has_assumed_numpy
         self.convert_action: Callable[[Any], Any] = (
-            self._convert_first_action if self._is_learning else self._convert_known_action
+            self._convert_first_action if is_to_ask else self._convert_known_action
         )
 
     def _convert_first_action(self, action: Any) -> Any:
@@ -130,8 +132,7 @@ class Boundary:
 
     def _take_action_space(self, space: spaces.Space[Any]) -> None:
         self.action_space, owner = space, _owner_of_action_space(self._env)
-        # One that makes an action space whenever it is asked is asked in a reset, not in every step.
-        self._space_owner = owner if owner.action_space is space else self
+        self._space_owner = owner if owner.action_space is space else _MakesSpaces(self._env, space)
 
     def _observation(self) -> Slot:
         return Slot("obs", on_keep=partial(self._warn, self.outgoing.framework))
@@ -150,7 +151,12 @@ class Boundary:
         out = self.outgoing
         to_target = Converter(out.framework, out.device, copy=out.copy)  # without `dtypes`
         finish = self._number if is_python else to_target.take
-        return Slot("reward", scalar=lambda reward: finish(cast_reward(dtype, reward)))
+
+        def cast(reward: Any) -> Any:
+            self.learn_from([reward])  # as it is
+            return finish(cast_reward(dtype, reward))
+
+        return Slot("reward", scalar=cast)
 
     def convert_options(self, options: dict[str, Any] | None) -> dict[str, Any] | None:
         """Convert the arrays among a reset's options to the environment's framework; numbers stay numbers."""
@@ -167,8 +173,8 @@ class Boundary:
 
     def add_note(self, error: Exception, action: Any) -> None:
         """Add to an environment's error what arrived and what its action space takes, if they disagree."""
-        if isinstance(error, FerryError):
-            return
+        if isinstance(error, FerryError) and error.where.startswith("action"):
+            return  # it is about the action, and ours
         with suppress(Exception):  # a note must not replace the error
             if not _accepts(self.action_space, self._convert_any_action(action)):
                 note_on(error, f"action: {describe(action)} arrived; {_takes(self._env, self.action_space)}")
@@ -185,9 +191,12 @@ class Boundary:
             return self._converted("reward", reward)  # many rewards: of objectives, or of agents
 
     def _flag(self, name: str, value: Any) -> Any:
-        if container_of(type(value)) is not None:  # of many agents
+        is_objects = isinstance(value, np.ndarray) and value.dtype.hasobject
+        if container_of(type(value)) is not None or is_objects:  # of many agents
             return self._converted(name, value)
         try:
+            if isinstance(value, (set, frozenset)):
+                raise TypeError("a set is not a bool")  # noqa: TRY301
             return bool(value.item() if hasattr(value, "item") else value)
         except (TypeError, ValueError, RuntimeError) as error:
             what = f"{name} is {describe(value)}, not a single bool"
@@ -201,11 +210,16 @@ class Boundary:
 
     def _ask(self) -> None:
         """Learn the environment's framework before anything goes in; NumPy is assumed if nothing tells."""
-        if self._is_learning and (spoken := spoken_by(self._env)) is not None:
+        if not self._has_assumed_numpy and (spoken := spoken_by(self._env)) is not None:
             framework, device = spoken
             self._is_learning = False
             self._speak(framework, device if self._env_device is None else self._env_device)
         self._has_assumed_numpy = self._is_learning
+
+    def learn_from(self, values: Any) -> None:
+        """Learn from what the environment returned, before anything is done to it."""
+        if self._is_learning:
+            any(self._learn(framework, array) for framework, array in arrays_in(values))
 
     def _learn(self, framework: Framework, array: Any) -> bool:
         """Learn the environment's framework and device from an array of its own; return whether it did."""
@@ -264,9 +278,25 @@ def _takes(env: Any, space: spaces.Space[Any]) -> str:
 
 def _owner_of_action_space(env: Any) -> Any:
     """Return the environment or wrapper whose own `action_space` it is: asking that one takes less time."""
+    theirs = gym.Wrapper.action_space, VectorWrapper.action_space
     while isinstance(env, (gym.Wrapper, VectorWrapper)) and env._action_space is None:
+        if type(env).action_space not in theirs:
+            break
         env = env.env
     return env
+
+
+class _MakesSpaces:
+    """Stands for an environment that makes an action space whenever it is asked: an equal one is the same."""
+
+    def __init__(self, env: Any, space: spaces.Space[Any]) -> None:
+        self._env, self._space = env, space
+
+    @property
+    def action_space(self) -> spaces.Space[Any]:
+        """The known one, unless the environment has another."""
+        now: spaces.Space[Any] = self._env.action_space
+        return self._space if now == self._space else now
 
 
 def _name_of_device(device: Any) -> Any:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
+from gymnasium.vector import VectorEnv
 
 from arrayferry.spaces.casting import cast_to_space
 from arrayferry.wrappers._boundary import RESET, STEP, checked
@@ -36,24 +37,29 @@ def with_arrays(result: Any) -> tuple[Any, ...]:
     return obs, reward, *(np.bool_(flag) if type(flag) is bool else flag for flag in flags), info
 
 
-def cast_step(env: Any, result: Any) -> tuple[Any, ...]:
+def cast_step(env: Any, share: bool, result: Any) -> tuple[Any, ...]:
     """Return what a step returned, its observations in the dtypes of their space, final ones too."""
     obs, *rest, info = checked("step", STEP, result)
-    return (cast_to_space(env.observation_space, obs), *rest, _with_cast_final(env, info))
+    return (
+        cast_to_space(env.observation_space, obs, "obs", share),
+        *rest,
+        _with_cast_final(env, share, info),
+    )
 
 
-def cast_reset(env: Any, result: Any) -> tuple[Any, ...]:
+def cast_reset(env: Any, share: bool, result: Any) -> tuple[Any, ...]:
     """Return what a reset returned, its observation in the dtypes of its space."""
     obs, info = checked("reset", RESET, result)
-    return cast_to_space(env.observation_space, obs), info
+    return cast_to_space(env.observation_space, obs, "obs", share), info
 
 
-def _with_cast_final(env: Any, info: Any) -> Any:
-    final = info.get("final_obs") if isinstance(info, dict) else None
+def _with_cast_final(env: Any, share: bool, info: Any) -> Any:
+    is_vector = isinstance(env, VectorEnv) and isinstance(info, dict)
+    final = info.get("final_obs") if is_vector else None
     if not isinstance(final, np.ndarray) or final.dtype != object:
         return info
     cast = np.empty(final.shape, object)
     for index, row in enumerate(final):
         path = f'info["final_obs"][{index}]'
-        cast[index] = None if row is None else cast_to_space(env.single_observation_space, row, path)
+        cast[index] = None if row is None else cast_to_space(env.single_observation_space, row, path, share)
     return {**info, "final_obs": cast}

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import is_dataclass
+from itertools import islice
 from typing import Any
 
-from arrayferry._core.containers import container_of
+import numpy as np
+
 from arrayferry._core.dtypes import is_known
 from arrayferry._core.framework import Framework
 from arrayferry._core.registry import can_make_arrays, find_framework, framework_of
-from arrayferry._core.type_cache import TypeCache
-from arrayferry._core.walk import Action, Slot, unchanged, walk
-from arrayferry.errors import FerryError
 
-__all__ = ["spoken_by"]
+__all__ = ["arrays_in", "spoken_by"]
 
 # The module of the classes that Gymnasium's JAX environments derive from.
 _GYMNASIUM_JAX = "gymnasium.envs.functional_jax_env"
@@ -34,16 +33,16 @@ def spoken_by(env: Any) -> tuple[Framework, Any] | None:
             return find_framework(target), vars(layer).get("_target_device")
         if any(cls.__module__ == _GYMNASIUM_JAX for cls in type(layer).__mro__):
             return find_framework("jax"), None
-    return _most_frequent([array for layer in _layers(env) for array in _arrays_of(layer)])
+    return _most_frequent([array for layer in _layers(env) for array in arrays_in(dict(vars(layer)))])
 
 
 def _layers(env: Any) -> Iterator[Any]:
     """Yield an environment and what it wraps, from the outside in."""
     seen: set[int] = set()
-    while env is not None and id(env) not in seen:
+    while hasattr(env, "__dict__") and id(env) not in seen:
         seen.add(id(env))
         yield env
-        env = vars(env).get("env") if hasattr(env, "__dict__") else None
+        env = vars(env).get("env")
 
 
 def _most_frequent(arrays: list[tuple[Framework, Any]]) -> tuple[Framework, Any] | None:
@@ -58,26 +57,28 @@ def _most_frequent(arrays: list[tuple[Framework, Any]]) -> tuple[Framework, Any]
     return framework, framework.devices.of(array)
 
 
-def _arrays_of(layer: Any) -> list[tuple[Framework, Any]]:
-    """Return the arrays that an object holds, in attributes or in plain containers there."""
-    found: list[tuple[Framework, Any]] = []
-
-    def visit(path: str, leaf: Any, references: int | None, action: Any) -> Any:
-        framework = framework_of(type(leaf))
-        if framework is not None and can_make_arrays(framework) and is_known(getattr(leaf, "dtype", "")):
-            found.append((framework, leaf))
-
-    for value in vars(layer).values():
-        try:
-            walk([value], [Slot("value")], _actions, visit=visit)
-        except FerryError:  # it holds itself, or cannot be read: no matter
+def arrays_in(value: Any) -> Iterator[tuple[Framework, Any]]:
+    """Yield the first arrays in plain containers, with their frameworks; text says nothing."""
+    todo, seen = deque([value]), set[int]()
+    while todo and len(seen) < _MANY:
+        one = todo.popleft()
+        if id(one) in seen or type(one) in _SCALARS:
             continue
-    return found
+        seen.add(id(one))
+        framework = framework_of(type(one))
+        if framework is not None:
+            if can_make_arrays(framework) and is_known(getattr(one, "dtype", "")):
+                yield framework, one
+            elif isinstance(one, np.ndarray) and one.dtype == object:
+                todo.extend(islice(one.flat, _MANY))
+        elif type(one) in (list, tuple):
+            todo.extend(islice(one, _MANY))
+        elif type(one) is dict:
+            todo.extend(islice(one.values(), _MANY))
+        elif is_dataclass(one) and hasattr(one, "__dict__"):
+            todo.extend(vars(one).values())
 
 
-def _decide_action(cls: type) -> Action:
-    is_plain = cls in (dict, list, tuple) or (is_dataclass(cls) and framework_of(cls) is None)
-    return (container_of(cls) if is_plain else None) or unchanged
-
-
-_actions = TypeCache(_decide_action)
+# So many objects are looked at, at most.
+_MANY = 1000
+_SCALARS = (str, bytes, bool, int, float, type(None))

@@ -100,10 +100,10 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
         options = {"spaces": spaces, "scalars": scalars, "sanitize": recorded(sanitize)}
         self._record_all(dtypes, **options)
         gym.Wrapper.__init__(self, env)
-        to_space = partial(cast_step, env) if by_space else None
+        to_space = partial(cast_step, env, copy is False) if by_space else None
         flags = with_arrays if scalars == "target" else None
         self._prepare = chain(to_space, flags)
-        self._prepare_reset = partial(cast_reset, env) if by_space else None
+        self._prepare_reset = partial(cast_reset, env, copy is False) if by_space else None
         if spaces == "target":
             self.observation_space = self._boundary.convert_space(env.observation_space)
             self.action_space = self._boundary.convert_space(env.action_space, of_actions=True)

@@ -94,10 +94,10 @@ class ArrayConversion(_Wrapper[ArrayT], RecordConstructorArgs):
         options = {"spaces": spaces, "dense_final": dense_final, "sanitize": recorded(sanitize)}
         self._record_all(dtypes, **options)
         VectorWrapper.__init__(self, env)
-        to_space = partial(cast_step, env) if by_space else None
+        to_space = partial(cast_step, env, copy is False) if by_space else None
         batches = partial(with_dense_final, env) if dense_final else None
         self._prepare = chain(to_space, batches)
-        self._prepare_reset = partial(cast_reset, env) if by_space else None
+        self._prepare_reset = partial(cast_reset, env, copy is False) if by_space else None
         if spaces == "target":
             self.observation_space = boundary.convert_space(env.observation_space)
             self.action_space = boundary.convert_space(env.action_space, of_actions=True)
