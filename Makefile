@@ -18,7 +18,7 @@ READY  := $(VENV)/.ready-$(EXTRAS)
 CODE   := src tests tools benchmarks examples docs/conf.py setup.py
 PYTEST := python -m pytest -q
 BUILT  := pyproject.toml setup.py src/arrayferry/_core/_speedups.c constraints.txt
-PURE   := tests/wrappers $(patsubst %,tests/test_%.py,attacks containers copies leaves narrowing ownership refusals register shortcuts spaces speed speedups)
+PURE   := tests/core tests/wrappers $(patsubst %,tests/test_%.py,attacks refusals shortcuts spaces speed)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
-from wrappers import catalogue
-from wrappers.compare import SEPARATE, array_type_of, assert_crossed, assert_same_form, seen
 
 import arrayferry
 from arrayferry.spaces import convert_space, member_caster
+from wrappers import catalogue
+from wrappers.compare import SEPARATE, array_type_of, assert_crossed, assert_same_form, seen
 
 TARGETS = [name for name, info in arrayferry.frameworks().items() if name not in SEPARATE and info.devices]
 

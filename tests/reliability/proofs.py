@@ -14,11 +14,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-# The catalogue of counter-examples is that of the tests; each of its functions is a trial.
-import test_ownership as catalogue
-
 from arrayferry import frameworks
 from arrayferry._core import ownership
+
+# The catalogue of counter-examples is that of the tests; each of its functions is a trial.
+from core import test_ownership as catalogue
 from reliability.child import SOURCE
 from reliability.goal import Goal
 from reliability.subjects import OURS, Subject

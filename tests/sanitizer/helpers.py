@@ -8,10 +8,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
-from wrappers.toys import BOX
 
 import arrayferry
 from arrayferry.sanitizer import Finding
+from wrappers.toys import BOX
 
 ACTION = np.ones(2, np.float32)
 

@@ -17,12 +17,12 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wrappers import catalogue
-from wrappers.compare import assert_same_form
-from wrappers.toys import BOX, Counter, Recorder, Reusing, Scripted
 
 import arrayferry
 from arrayferry.sanitizer import Sanitizer, VectorSanitizer
+from wrappers import catalogue
+from wrappers.compare import assert_same_form
+from wrappers.toys import BOX, Counter, Recorder, Reusing, Scripted
 
 
 class Samples(gym.Env[Any, Any]):

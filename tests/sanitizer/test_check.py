@@ -10,9 +10,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
-from wrappers.toys import BOX, Counter, Recorder, Reusing, Scripted
 
 import arrayferry
+from wrappers.toys import BOX, Counter, Recorder, Reusing, Scripted
 
 CLEAN = "CartPole-v1 MountainCar-v0 Acrobot-v1 Pendulum-v1 Taxi-v4 Blackjack-v1".split()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 
 import pytest
-from wrappers.toys import Counter, Reusing, Scripted
 
 import arrayferry
 from arrayferry.sanitizer import SanitizerError, SanitizerWarning
 from sanitizer.helpers import ACTION, FRESH, NAN, ZERO, Held, found, step_of
+from wrappers.toys import Counter, Reusing, Scripted
 
 
 def test_one_warning_for_each_kind_and_path_at_the_callers_line() -> None:

@@ -10,11 +10,11 @@ import pytest
 from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
-from wrappers import catalogue
-from wrappers.toys import BOX
 
 import arrayferry
 from arrayferry.sanitizer import spaces as sanitizer_spaces
+from wrappers import catalogue
+from wrappers.toys import BOX
 
 
 def misfits(space: spaces.Space[Any], value: Any) -> dict[str, str]:

@@ -8,10 +8,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from wrappers.toys import Counter, Scripted
 
 import arrayferry
 from arrayferry.sanitizer import Sanitizer, VectorSanitizer
+from wrappers.toys import Counter, Scripted
 
 
 def is_watched(**options: Any) -> Any:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium import spaces
-from wrappers.toys import BOX, Recorder, Scripted
 
 import arrayferry
 from arrayferry.sanitizer import SanitizerWarning
 from sanitizer.helpers import NAN, ZERO, found, step_of, worse
+from wrappers.toys import BOX, Recorder, Scripted
 
 
 def test_a_leaf_changes_its_dtype_shape_or_framework() -> None:

@@ -10,11 +10,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
-from wrappers.toys import BOX, Counter, Recorder, Reusing
 
 import arrayferry
 from arrayferry.sanitizer import SanitizerWarning
 from sanitizer.helpers import ACTION, FRESH, Held, found, worse
+from wrappers.toys import BOX, Counter, Recorder, Reusing
 
 # Those that write into shared memory.
 writable = pytest.mark.parametrize("agent", ["numpy", "torch"])
