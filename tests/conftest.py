@@ -37,7 +37,7 @@ settings.register_profile(
 )
 settings.load_profile("default")
 
-# TensorFlow and Paddle are tested in processes of their own: see test_own_process.py.
+# TensorFlow and Paddle are tested in processes of their own: see frameworks/test_own_process.py.
 NAMES = [name for name in arrayferry.frameworks() if name not in SEPARATE]
 
 

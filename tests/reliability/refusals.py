@@ -178,7 +178,7 @@ SHARING: dict[str, Call] = {
 
 
 def _as_if_forked() -> Any:
-    """What test_forked.py does with real processes."""
+    """What frameworks/test_forked.py does with real processes."""
     with patch("arrayferry._frameworks.jax._forked", True):
         return Converter("jax")
 
