@@ -18,7 +18,7 @@ READY  := $(VENV)/.ready-$(EXTRAS)
 CODE   := src tests tools benchmarks examples docs/conf.py setup.py
 PYTEST := python -m pytest -q
 BUILT  := pyproject.toml setup.py src/arrayferry/_core/_speedups.c constraints.txt
-PURE   := tests/core tests/frameworks/test_torch.py tests/frameworks/test_jax.py tests/spaces tests/wrappers tests/test_attacks.py tests/test_speed.py
+PURE   := tests/core tests/frameworks/test_torch.py tests/frameworks/test_jax.py tests/spaces tests/wrappers tests/test_speed.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

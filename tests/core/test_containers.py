@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import enum
 import os
 import sys
 import time
@@ -919,3 +920,97 @@ def test_tensorclass(tensordict):
     assert result.position.equal(source.position)
     assert result.position.data_ptr() != source.position.data_ptr()
     assert result.name == "cart"
+
+
+# --- attributes that are items, and reading that changes a container
+
+
+class AttrDict(dict):
+    """Items are attributes, too."""
+
+    def __init__(self, *args, **items):
+        super().__init__(*args, **items)
+        self.__dict__ = self
+
+
+class Index(dict):
+    """Writes to a log that a copy would share."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.log = {}
+
+    def __setitem__(self, key, value):
+        self.log[key] = value
+        super().__setitem__(key, value)
+
+
+class LeastRecent(OrderedDict):
+    def __getitem__(self, key):
+        self.move_to_end(key)
+        return super().__getitem__(key)
+
+
+class MostRecent(Mapping):
+    """Reading changes the order."""
+
+    def __init__(self, items):
+        self.items_ = dict(items)
+
+    def __getitem__(self, key):
+        self.items_[key] = self.items_.pop(key)
+        return self.items_[key]
+
+    def __iter__(self):
+        return iter(list(reversed(self.items_)))
+
+    def __len__(self):
+        return len(self.items_)
+
+
+def test_items_that_are_attributes_are_converted_once():
+    source = AttrDict(x=np.ones(3))
+    result = convert(source, "numpy")
+    assert result.x is result["x"]
+    assert not np.shares_memory(result.x, source.x)
+
+
+def test_a_log_that_a_copy_would_share_is_not_written_to():
+    source = Index({"x": np.ones(2)})
+    assert convert(source, "numpy")["x"].tolist() == [1, 1]
+    assert source.log == {}
+
+
+@pytest.mark.parametrize("kind", [LeastRecent, MostRecent])
+def test_values_stay_with_their_keys_though_reading_moves_them(kind):
+    result = convert(kind({"a": np.array(1), "b": np.array(2)}), "numpy")
+    assert {key: int(result[key]) for key in ("a", "b")} == {"a": 1, "b": 2}
+
+
+def test_attributes_that_a_dataclass_set_on_itself_are_converted():
+    @dataclasses.dataclass
+    class Cached:
+        x: np.ndarray
+
+        def __post_init__(self):
+            self.view = self.x[:1]
+
+    source = Cached(np.ones(3))
+    result = convert(source, "numpy")
+    assert not np.shares_memory(result.view, source.x)
+
+
+def test_members_of_enums_stay_members():
+    class Move(tuple, enum.Enum):
+        UP = (0, 1)
+
+    assert convert(Move.UP, "numpy") is Move.UP
+
+
+def test_attributes_of_named_tuples_stay():
+    class Point(namedtuple("Point", "x y")):
+        pass
+
+    point = Point(1, 2)
+    point.name = "home"
+    assert convert(point, "numpy").name == "home"

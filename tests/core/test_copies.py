@@ -214,3 +214,33 @@ def test_bfloat16_is_shared_between_numpy_and_torch():
     overwrite(source)
     assert bits(result) == bits(source)
     assert bits(convert(result, "numpy", copy=False)) == bits(source)
+
+
+def test_shared_memory_of_dtypes_that_dlpack_does_not_know():
+    pytest.importorskip("jax")
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    raw = np.zeros(128, np.uint8)
+    start = -raw.ctypes.data % 64
+    array = raw[start : start + 32].view(ml_dtypes.bfloat16)
+    assert convert(array, "jax", copy=False).unsafe_buffer_pointer() == array.ctypes.data
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.zeros(4, np.float32)[:1][::-1],
+        np.zeros((4, 4), np.float32)[:1][::-1],
+        np.lib.stride_tricks.as_strided(np.zeros(4, np.float32), (1,), (3,)),
+    ],
+    ids=["reversed", "reversed rows", "odd stride"],
+)
+def test_odd_strides_of_axes_of_length_one_are_refused(array):
+    pytest.importorskip("torch")
+    with pytest.raises(SharingError, match=r'value\["a"\]: torch cannot share this memory'):
+        convert({"a": array}, "torch", copy=False)
+
+
+def test_refusal_names_another_byte_order():
+    pytest.importorskip("torch")
+    with pytest.raises(SharingError, match="not in native byte order"):
+        convert(np.zeros(4, ">f4"), "torch", copy=False)

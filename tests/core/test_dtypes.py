@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import product
 
 import numpy as np
@@ -239,3 +240,52 @@ def test_jax_array_made_under_x64_is_checked_outside_of_it():
         inside = jnp.array([2**40])
     with jax.enable_x64(False):
         assert convert(inside, "numpy").tolist() == [2**40]
+
+
+def test_the_remedy_in_the_message_works_for_numbers():
+    pytest.importorskip("jax")
+    with pytest.raises(OverflowError, match=r'dtypes=\{"int64": "int32"\}'):
+        convert({"n": 2**40}, "jax")
+    assert convert({"n": 2**40}, "jax", dtypes={"int64": "int32"})["n"].dtype == "int32"
+
+
+def test_dtypes_must_be_a_mapping():
+    with pytest.raises(ValueError, match="it maps old to new"):
+        convert(1, "numpy", dtypes="float32")
+
+
+LIMIT = float(F32.max)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[0.0, -0.0], [1e-46, 1e-40], [LIMIT, -LIMIT], [np.inf, np.nan], [1e30, 1e-30], [], [0.1] * 1000],
+    ids=str,
+)
+@pytest.mark.parametrize("layout", [np.array, lambda v: np.array(v, ">f8"), lambda v: np.array([v, v]).T])
+def test_floats_are_rounded_without_a_warning(values, layout):
+    array = layout(values)
+    for kind in ("warn", "raise"):
+        with warnings.catch_warnings(), np.errstate(all=kind):
+            warnings.simplefilter("error")
+            found = np.asarray(convert({"a": array}, "jax")["a"])
+    with np.errstate(all="ignore"):
+        expected = array.astype(np.float32)
+    assert found.dtype == np.float32
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        *(np.array([1, number]) for number in (2**31, -(2**31) - 1, 2**40, 2**63 - 1)),
+        *(np.array([1, number], np.uint64) for number in (2**32, 2**63, 2**64 - 1)),
+        np.array([1, 2**31], ">i8"),
+        np.array([[1, 2**31]] * 3).T,
+        *(np.array([1, number]) for number in (LIMIT * 1.0001, -1e300)),
+    ],
+    ids=repr,
+)
+def test_value_of_any_layout_that_does_not_fit_is_an_error(array):
+    with pytest.raises(NarrowingError, match="does not fit"):
+        convert({"a": array}, "jax")

@@ -341,3 +341,10 @@ def test_sparse_and_dask_become_what_their_users_would_call(name):
         result = convert(source, name)
         assert is_of(result, name)
         assert bits(result) == bits(values)
+
+
+def test_path_of_a_kept_leaf_is_built_only_on_request():
+    asked = []
+    slot = Slot("info", on_keep=lambda name, path, leaf: asked.append(name))
+    Converter("array_api_strict")._walker([slot]).convert([np.array([np.str_("a")] * 100, object)])
+    assert asked == ["info"] * 100  # the path was not asked for

@@ -270,3 +270,41 @@ def test_what_is_registered_before_a_converter_is_made(cls, copy):
     finally:
         leaves.pop(cls)
         forget_decisions()
+
+
+def test_path_goes_through_registered_leaves():
+    class Boxed:
+        def __init__(self, inside):
+            self.inside = inside
+
+    register_leaf(Boxed, lambda value, converter: converter(value.inside))
+    with pytest.raises(OverflowError) as caught:
+        convert({"obs": [Boxed({"k": 2**70})]}, "numpy")
+    assert caught.value.where == 'value["obs"][0]["k"]'
+
+
+def test_plugins_are_known_as_sources_before_they_are_named(run_python, tmp_path):
+    (tmp_path / "shelf.py").write_text(
+        "import numpy as np\n"
+        "class Shelf:\n"
+        "    dtype, shape = np.dtype('float64'), (2,)\n"
+        "def record():\n"
+        "    from arrayferry import Framework\n"
+        "    return Framework(name='shelf', modules=('shelf',), arrays=('shelf:Shelf',),\n"
+        "        to_numpy=lambda x, share: np.ones(2), from_numpy=lambda a, device, share: Shelf(),\n"
+        "        dtypes=lambda device: frozenset({'float64'}))\n"
+        "def __getattr__(name):\n"
+        "    if name == 'FRAMEWORK':\n"
+        "        return record()\n"
+        "    raise AttributeError(name)\n"
+    )
+    info = tmp_path / "shelf-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shelf\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text("[arrayferry.frameworks]\nshelf = shelf:FRAMEWORK\n")
+    printed = run_python(
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import arrayferry, shelf\n"
+        "print(arrayferry.convert([shelf.Shelf()], 'numpy'), arrayferry.frameworks()['shelf'].version)\n"
+    )
+    assert printed == "[array([1., 1.])] 1.2\n"

@@ -183,3 +183,44 @@ def test_where_the_device_is_given_arrays_are_committed_to_it():
         found = converter.take(np.ones(4, np.float32))
     assert found.committed
     assert found.devices() == {jax.devices()[0]}
+
+
+def test_arrays_are_ready_with_jit_disabled_and_with_a_busy_device(run_python):
+    pytest.importorskip("jax")
+    printed = run_python(
+        "import jax, numpy as np, arrayferry\n"
+        "to_jax = arrayferry.Converter('jax')\n"
+        "with jax.disable_jit():\n"
+        "    print({isinstance(to_jax({'x': np.ones(4, 'f')})['x'], jax.Array) for _ in range(8)})\n"
+        "heavy = jax.jit(lambda m: jax.lax.fori_loop(0, 30, lambda i, x: x @ x * 1e-3, m))\n"
+        "m = jax.numpy.ones((800, 800)); heavy(m).block_until_ready()\n"
+        "busy = heavy(m); ready = [to_jax({'x': np.ones(4, 'f')})['x'].is_ready() for _ in range(8)]\n"
+        "print(set(ready)); busy.block_until_ready()\n"
+    )
+    assert printed == "{True}\n{True}\n"
+
+
+@pytest.mark.parametrize("size", [1 << 10, 30_000, 60_000, 1 << 20])
+def test_arrays_of_any_size_are_ready_while_the_device_is_busy(size):
+    work, large, converter = jax.jit(lambda x: x @ x @ x), jax.numpy.ones((800, 800)), Converter("jax")
+    array = np.zeros(size, np.float32)
+    for _ in range(30):
+        working = work(large)
+        assert converter(array).is_ready()
+        assert converter.take(np.zeros(size, np.float32)).is_ready()
+    del working
+
+
+def test_array_type_is_right_if_jax_is_first_met_inside_of_a_trace(run_python):
+    code = """
+import jax, arrayferry, numpy as np
+def f(x):
+    try:
+        arrayferry.convert(x, "numpy")
+    except arrayferry.errors.UnsupportedError:
+        return x
+jax.jit(f)(1.0)
+from arrayferry._frameworks._jax_put import array_type
+print(array_type() is type(jax.numpy.ones(3)))
+"""
+    assert run_python(code) == "True\n"

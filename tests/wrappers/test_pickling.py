@@ -201,3 +201,19 @@ def test_a_copy_and_its_original_live_apart(target: str) -> None:
         twin.step(arrayferry.convert(np.array(1), target))
     assert np.array_equal(np.array(env.unwrapped.state), want)
     assert not np.array_equal(np.array(twin.unwrapped.state), want)
+
+
+def test_a_wrapper_to_an_unregistered_library_unpickles_in_a_new_process(run_python, tmp_path):
+    (tmp_path / "stranger.py").write_text("import numpy\nasarray = numpy.asarray\n")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import pickle, gymnasium as gym, arrayferry, stranger\n"
+        "print(pickle.dumps(arrayferry.wrap(gym.make('CartPole-v1'), stranger)).hex())\n"
+    )
+    pickled = bytes.fromhex(run_python(code))
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import pickle, stranger  # which the pickle alone does not get imported: see test_security.py\n"
+        f"print(type(pickle.loads({pickled!r}).reset(seed=1)[0]).__name__)\n"
+    )
+    assert run_python(code) == "ndarray\n"

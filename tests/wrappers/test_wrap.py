@@ -217,3 +217,36 @@ def test_a_device_that_is_not_there_is_told_again() -> None:
     for _ in range(2):
         with pytest.raises(arrayferry.errors.DeviceError, match="gpu:9"):
             wrapped.reset()
+
+
+class Lettered(gym.Env):
+    """An environment of any framework may have strings."""
+
+    observation_space = spaces.Dict(m=spaces.Text(2), p=spaces.Box(-1, 1, (2,)))
+    action_space = spaces.Box(-1, 1, (2,))
+
+    def reset(self, *, seed=None, options=None):
+        return {
+            "m": np.array("go"),
+            "o": np.array([None]),
+            "p": arrayferry.convert(np.ones(2, "f"), "jax"),
+        }, {}
+
+    def step(self, action):
+        self.got = action
+        return self.reset()[0], 1.0, False, False, {}
+
+
+def test_strings_do_not_say_whose_environment_it_is():
+    jax = pytest.importorskip("jax")
+    env = arrayferry.wrap(Lettered(), "numpy")
+    env.reset()
+    env.step(np.zeros(2, np.float32))
+    assert isinstance(env.unwrapped.got, jax.Array)
+
+
+def test_options_of_the_other_kind_are_named():
+    with pytest.raises(TypeError, match="dense_final is no option for a single environment"):
+        arrayferry.wrap(gym.make("CartPole-v1"), "numpy", dense_final=True)
+    with pytest.raises(TypeError, match="scalars is no option for a vector environment"):
+        arrayferry.wrap(gym.make_vec("CartPole-v1", num_envs=2), "numpy", scalars="target")
