@@ -10,36 +10,10 @@ import tracemalloc
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium import spaces
 
 import arrayferry
 from arrayferry._core.speedups import speedups
-
-
-class Toy(gym.Env):
-    action_space = spaces.Discrete(2)
-    observation_space = spaces.Box(-1, 1, (4,))
-
-    def __init__(self, observe, info=dict):
-        self.observe, self.info = observe, info
-
-    def reset(self, *, seed=None, options=None):
-        return self.observe(), {}
-
-    def step(self, action):
-        return self.observe(), 1.0, False, False, self.info()
-
-
-class ToyVector(gym.vector.VectorEnv):
-    num_envs = 64
-    single_observation_space, observation_space = spaces.Box(-1, 1, (4,)), spaces.Box(-1, 1, (64, 4))
-    single_action_space, action_space = spaces.Discrete(2), spaces.MultiDiscrete([2] * 64)
-
-    def reset(self, *, seed=None, options=None):
-        return np.zeros((64, 4), np.float32), {}
-
-    def step(self, actions):
-        return np.zeros((64, 4), np.float32), np.zeros(64), np.zeros(64, bool), np.zeros(64, bool), {}
+from toys import Observed, ZeroVector
 
 
 def new():
@@ -76,20 +50,20 @@ def calls_of_a_step(env, action):
 @pytest.mark.parametrize(
     ("name", "make", "in_c", "in_python"),
     [
-        ("torch", lambda: Toy(new), 5, 35),
-        ("torch", lambda: Toy(dict_of(8)), 5, 100),
-        ("torch", ToyVector, 5, 85),
-        ("jax", lambda: Toy(new), 14, 35),
-        ("jax", lambda: Toy(dict_of(8)), 40, 120),
-        ("jax", ToyVector, 45, 135),
-        ("numpy", lambda: Toy(new), 9, 35),
+        ("torch", lambda: Observed(new), 5, 35),
+        ("torch", lambda: Observed(dict_of(8)), 5, 100),
+        ("torch", ZeroVector, 5, 85),
+        ("jax", lambda: Observed(new), 14, 35),
+        ("jax", lambda: Observed(dict_of(8)), 40, 120),
+        ("jax", ZeroVector, 45, 135),
+        ("numpy", lambda: Observed(new), 9, 35),
     ],
 )
 def test_a_step_takes_few_calls(name, make, in_c, in_python):
     """What C calls is not counted: that is the framework's own."""
     pytest.importorskip(name)
     env = make()
-    action = np.zeros(64, np.int64) if isinstance(env, ToyVector) else np.int64(1)
+    action = np.zeros(64, np.int64) if isinstance(env, ZeroVector) else np.int64(1)
     bare = calls_of_a_step(make(), action)
     ours = calls_of_a_step(arrayferry.wrap(env, name), arrayferry.convert(action, name))
     assert ours - bare <= (in_python if speedups is None else in_c)
@@ -97,10 +71,10 @@ def test_a_step_takes_few_calls(name, make, in_c, in_python):
 
 @pytest.mark.skipif(speedups is None, reason="a call in Python says little about its time")
 @pytest.mark.parametrize(("name", "less"), [("torch", 1.5), ("jax", 2.5)])
-@pytest.mark.parametrize("make", [lambda: Toy(new), lambda: Toy(dict_of(8)), ToyVector])
+@pytest.mark.parametrize("make", [lambda: Observed(new), lambda: Observed(dict_of(8)), ZeroVector])
 def test_fewer_calls_than_gymnasiums_wrapper(name, less, make):
     module = pytest.importorskip({"torch": "torch", "jax": "jax.numpy"}[name])
-    vector = isinstance(make(), ToyVector)
+    vector = isinstance(make(), ZeroVector)
     action = arrayferry.convert(np.zeros(64, np.int64) if vector else np.int64(1), name)
     theirs = (gym.wrappers.vector if vector else gym.wrappers).ArrayConversion
     env = theirs(make(), env_xp=np, target_xp=module)
@@ -146,7 +120,7 @@ def test_a_copy_takes_the_memory_of_one_copy(name):
 
 def test_thousands_of_steps_leave_nothing_behind():
     pytest.importorskip("torch")
-    env = arrayferry.wrap(Toy(dict_of(8), lambda: {"speed": 1.5, "text": "go"}), "torch")
+    env = arrayferry.wrap(Observed(dict_of(8), lambda: {"speed": 1.5, "text": "go"}), "torch")
     env.reset()
 
     def steps(count):

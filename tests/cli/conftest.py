@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 ENVIRONMENT = {
     **{name: text for name, text in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")},
-    "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(HERE)]),
+    "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")]),
     "TERM": "xterm-256color",
 }
 
@@ -36,7 +36,6 @@ class Done:
 @pytest.fixture
 def ferry(capsys, monkeypatch):
     """Run the command in this process: `ferry("explain", "CartPole-v1")`."""
-    monkeypatch.syspath_prepend(HERE)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # doctor --pairs sets it, and other tests must not see that
     for name in ("NO_COLOR", "FORCE_COLOR"):

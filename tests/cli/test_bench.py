@@ -10,7 +10,7 @@ from arrayferry.cli import bench
 from arrayferry.cli.bench import replay
 from arrayferry.cli.rivals import BARE, BY_HAND, GYMNASIUM, OURS
 
-HERE = Path(__file__).parent
+TESTS = Path(__file__).parent.parent
 
 
 def test_best_time_of_each_step_counts():
@@ -37,13 +37,13 @@ def test_screen(ferry, monkeypatch, snapshot):
     monkeypatch.setattr(bench, "problem_with", lambda name, *_: problems.get(name, ""))
     monkeypatch.setattr(bench, "rival", lambda *_: None)
     monkeypatch.setattr(bench, "replay", lambda *_: times)
-    done = ferry("bench", "some_envs:Mixed-v0", "--to", "numpy", "--vector", "4")
+    done = ferry("bench", "toys:Mixed-v0", "--to", "numpy", "--vector", "4")
     assert done.code == 0
     snapshot("bench", done.out)
 
 
 def test_all_rivals(ferry, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
-    result = json.loads(ferry("bench", "some_envs:Mixed-v0", "--to", "numpy", "--laps", "1", "--json").out)
+    monkeypatch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
+    result = json.loads(ferry("bench", "toys:Mixed-v0", "--to", "numpy", "--laps", "1", "--json").out)
     assert set(result["microseconds"]) | set(result["problems"]) == {BARE, BY_HAND, GYMNASIUM, OURS}
     assert OURS in result["microseconds"]

@@ -48,14 +48,14 @@ def test_framework_that_is_not_installed(ferry):
 
 @pytest.mark.parametrize("command", ["explain", "bench", "check"])
 def test_environment_that_fails(ferry, command):
-    done = ferry(command, "some_envs:Breaks-v0", "--to", "numpy")
+    done = ferry(command, "toys:Breaks-v0", "--to", "numpy")
     assert done.code == 1
     assert done.err == "arrayferry: RuntimeError: the motor [left] is gone; --traceback shows where\n"
 
 
 def test_traceback_on_demand(ferry):
     with pytest.raises(RuntimeError, match="the motor"):
-        ferry("explain", "some_envs:Breaks-v0", "--to", "numpy", "--traceback")
+        ferry("explain", "toys:Breaks-v0", "--to", "numpy", "--traceback")
 
 
 def test_without_rich(ferry, monkeypatch):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import gymnasium as gym
 import pytest
 
@@ -12,20 +10,15 @@ from arrayferry.cli.environments import default_target, make, title_of
 from arrayferry.cli.exits import UsageError
 
 
-@pytest.fixture(autouse=True)
-def _find_some_envs(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parent)
-
-
 def test_make():
     assert make("CartPole-v1").spec.id == "CartPole-v1"
     assert make("CartPole-v1", 2).num_envs == 2
-    assert make("some_envs:Counts-v0").spec.id == "Counts-v0"
+    assert make("toys:Counts-v0").spec.id == "Counts-v0"
 
 
 def test_make_from_a_class():
-    assert type(make("some_envs:Counts")).__name__ == "Counts"
-    vector = make("some_envs:Counts", 3)
+    assert type(make("toys:Counts")).__name__ == "Counts"
+    vector = make("toys:Counts", 3)
     assert isinstance(vector, gym.vector.SyncVectorEnv)
     assert vector.num_envs == 3
 
@@ -39,8 +32,8 @@ def test_make_from_a_class():
         ("Nonesuch", "if a package registers it, write package:Nonesuch"),
         ("ALE/Pong-v5", "install ale_py and write ale_py:ALE/Pong-v5"),
         ("no_such_module:X-v0", "no_such_module cannot be imported: ModuleNotFoundError: No module"),
-        ("some_envs:Count-v0", "did you mean Counts-v0?"),
-        ("some_envs:not_an_environment", "neither an environment class nor a function that makes one"),
+        ("toys:Count-v0", "did you mean Counts-v0?"),
+        ("toys:not_an_environment", "neither an environment class nor a function that makes one"),
     ],
 )
 def test_what_cannot_be_made(env, text):

@@ -10,20 +10,19 @@ import pytest
 import arrayferry
 from arrayferry.cli.rivals import BARE, BY_HAND, GYMNASIUM, OURS, problem_with, rival
 
-HERE = str(Path(__file__).parent)
+TESTS = str(Path(__file__).parent.parent)
 needs_torch = pytest.mark.skipif("torch" not in arrayferry.frameworks(), reason="torch is not installed")
 
 
 @pytest.fixture(autouse=True)
-def _find_some_envs(monkeypatch):
-    monkeypatch.syspath_prepend(HERE)
-    monkeypatch.setenv("PYTHONPATH", HERE, prepend=os.pathsep)
+def _find_toys(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", TESTS, prepend=os.pathsep)
 
 
 @pytest.mark.parametrize("vector", [None, 2])
 @pytest.mark.parametrize("name", [BARE, BY_HAND, OURS])
 def test_rivals_step(name, vector):
-    assert len(rival(name, "some_envs:Mixed-v0", vector, "numpy")(100)) == 100
+    assert len(rival(name, "toys:Mixed-v0", vector, "numpy")(100)) == 100
 
 
 @needs_torch
@@ -34,7 +33,7 @@ def test_rivals_step_to_torch(name):
 
 @needs_torch
 def test_rival_that_fails_or_crashes():
-    problem = problem_with(GYMNASIUM, "some_envs:Mixed-v0", None, "torch", steps=1)
+    problem = problem_with(GYMNASIUM, "toys:Mixed-v0", None, "torch", steps=1)
     assert "the process died of signal" in problem or "Error" in problem
-    assert "negative" in problem_with(BY_HAND, "some_envs:Mixed-v0", None, "torch")
+    assert "negative" in problem_with(BY_HAND, "toys:Mixed-v0", None, "torch")
     assert problem_with(BY_HAND, "CartPole-v1", None, "torch") == ""

@@ -42,13 +42,13 @@ def test_only_the_last_column_wraps_and_at_words():
 
 
 def test_json_in_a_pipe_is_nothing_but_json(piped):
-    done = piped("explain", "some_envs:Mixed-v0", "--to", "numpy", "--json")
+    done = piped("explain", "toys:Mixed-v0", "--to", "numpy", "--json")
     assert json.loads(done.out)["title"] == "Mixed-v0 to numpy"
     assert done.err == ""
 
 
 def test_json_is_json_whatever_the_environment_prints(piped):
-    done = piped("check", "some_envs:Prints-v0", "--to", "numpy", "--steps", "2", "--json")
+    done = piped("check", "toys:Prints-v0", "--to", "numpy", "--steps", "2", "--json")
     assert json.loads(done.out)["ok"]
     assert set(done.err.split("\n")) == {"printed", "past sys.stdout", "written", "put", ""}
 
@@ -62,7 +62,7 @@ def test_stdout_is_restored(capfd):
 
 
 def test_ctrl_c_is_clean(terminal):
-    shown = terminal("bench", "some_envs:Slow-v0", "--to", "numpy", "--laps", "1000")
+    shown = terminal("bench", "toys:Slow-v0", "--to", "numpy", "--laps", "1000")
     shown.read_until("taking turns")
     shown.press_ctrl_c()
     assert shown.finish() == 130

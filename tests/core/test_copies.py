@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -244,3 +245,20 @@ def test_refusal_names_another_byte_order():
     pytest.importorskip("torch")
     with pytest.raises(SharingError, match="not in native byte order"):
         convert(np.zeros(4, ">f4"), "torch", copy=False)
+
+
+def test_shared_memory_is_shared_whatever_from_private_does():
+    """A framework whose `from_private` copies is still asked to share."""
+
+    def refuse(array, device, share):
+        if share:
+            raise SharingError("it cannot", "copy=None")
+        return array.copy()
+
+    fast = replace(Converter("numpy").framework._fast, from_private=lambda device: np.copy, aliases=False)
+    how = {"from_numpy": refuse, "_fast": fast}
+    copies = replace(Converter("numpy").framework, name="copies", **how)
+    with pytest.raises(SharingError):
+        Converter(copies, copy=False)(np.zeros(3))
+    shared = np.zeros(3)
+    assert np.shares_memory(Converter("numpy", copy=False)({"x": [shared]})["x"][0], shared)

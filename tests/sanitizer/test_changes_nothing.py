@@ -19,10 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import arrayferry
+import catalogue
 from arrayferry.sanitizer import Sanitizer, VectorSanitizer
-from wrappers import catalogue
-from wrappers.compare import assert_same_form
-from wrappers.toys import BOX, Counter, Recorder, Reusing, Scripted
+from compare import assert_same_form
+from toys import BOX, Counter, Recorder, Reusing, Scripted
 
 
 class Samples(gym.Env[Any, Any]):

@@ -12,7 +12,7 @@ import pytest
 from gymnasium import spaces
 
 import arrayferry
-from wrappers.toys import BOX, Counter, Recorder, Reusing, Scripted
+from toys import BOX, Counter, Recorder, Reusing, Scripted
 
 CLEAN = "CartPole-v1 MountainCar-v0 Acrobot-v1 Pendulum-v1 Taxi-v4 Blackjack-v1".split()
 

@@ -8,8 +8,8 @@ import pytest
 
 import arrayferry
 from arrayferry.sanitizer import SanitizerError, SanitizerWarning
-from sanitizer.helpers import ACTION, FRESH, NAN, ZERO, Held, found, step_of
-from wrappers.toys import Counter, Reusing, Scripted
+from sanitizer.helpers import ACTION, FRESH, NAN, ZERO, found, step_of
+from toys import Counter, Held, Reusing, Scripted
 
 
 def test_one_warning_for_each_kind_and_path_at_the_callers_line() -> None:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import arrayferry
+import catalogue
 from arrayferry.sanitizer import spaces as sanitizer_spaces
-from wrappers import catalogue
-from wrappers.toys import BOX
+from toys import BOX
 
 
 def misfits(space: spaces.Space[Any], value: Any) -> dict[str, str]:

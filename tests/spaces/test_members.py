@@ -12,6 +12,7 @@ from arrayferry import Converter, convert
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces import member_caster
 from arrayferry.wrappers._boundary import Boundary
+from toys import Made
 
 FRAMEWORKS = [name for name in ("numpy", "torch", "jax") if name in arrayferry.frameworks()]
 
@@ -124,3 +125,21 @@ def test_actions_that_are_no_members_stay_the_same_object():
     stacked = member_caster(spaces.Sequence(spaces.Tuple([box, box]), stack=True), Converter("numpy"))
     action = (np.zeros((3, 2)),) * 3
     assert stacked(action) is action
+
+
+@pytest.mark.parametrize("kind", [lambda shape: tuple(map(np.int64, shape)), list, tuple])
+def test_shape_of_a_space_may_be_any_sequence_of_integers(kind):
+    torch = pytest.importorskip("torch")
+
+    class Odd(spaces.Box):
+        shape = property(lambda self: kind(self._shape))
+
+    env = Made(lambda: (np.zeros(3, np.float32), 1.0, False, False, {}))
+    env.action_space, taken = Odd(-1, 1, (2,)), []
+    env.step = lambda action: (taken.append(action), env.make())[1]
+    wrapped = arrayferry.wrap(env, "torch")
+    wrapped.reset()
+    for action in (torch.ones(2), torch.ones(3), torch.ones(2, dtype=torch.float64)):
+        wrapped.step(action)
+    assert [one.tolist() for one in taken] == [[1, 1], [1, 1, 1], [1, 1]]
+    assert taken[0].dtype == np.float32

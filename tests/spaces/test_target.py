@@ -13,9 +13,9 @@ from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
 import arrayferry
+import catalogue
 from arrayferry.spaces import convert_space, member_caster
-from wrappers import catalogue
-from wrappers.compare import SEPARATE, array_type_of, assert_crossed, assert_same_form, seen
+from compare import SEPARATE, array_type_of, assert_crossed, assert_same_form, seen
 
 TARGETS = [name for name, info in arrayferry.frameworks().items() if name not in SEPARATE and info.devices]
 

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 import arrayferry
-from wrappers.compare import SEPARATE, array_type_of
+from compare import SEPARATE, array_type_of
 
 
 @cache

@@ -10,9 +10,9 @@ import pytest
 from gymnasium import spaces
 
 import arrayferry
-from wrappers import catalogue
-from wrappers.compare import KIN, assert_same_form, seen
-from wrappers.toys import Recorder
+import catalogue
+from compare import KIN, assert_same_form, seen
+from toys import Recorder
 
 WIDER = {
     "float16": "float32",

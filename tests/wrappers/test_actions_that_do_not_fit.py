@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 import arrayferry
-from wrappers.compare import held
+from compare import held
 from wrappers.test_actions import received
 
 

@@ -17,7 +17,7 @@ from arrayferry.wrappers.array_conversion import (
     module_name_to_namespace,
     module_namespace,
 )
-from wrappers.compare import array_type_of
+from compare import array_type_of
 from wrappers.conftest import targets
 
 # Nothing is unregistered: each test registers for types of its own, or in a process of its own.

@@ -11,7 +11,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import arrayferry
-from wrappers.toys import Counter
+from toys import Counter
 
 # What it may say: it is meant for bare environments; and a number, once converted, is a 0-d array.
 EXPECTED = re.compile(

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import arrayferry.wrappers
-from wrappers.compare import public_names
+from compare import public_names
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("jax")

@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 import arrayferry
-from wrappers.toys import Recorder, Reusing
+from toys import Recorder, Reusing
 
 torch = pytest.importorskip("torch")
 

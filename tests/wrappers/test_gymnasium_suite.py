@@ -17,7 +17,7 @@ from array_api_compat import array_namespace
 import arrayferry
 from arrayferry.wrappers import ArrayConversion, vector
 from arrayferry.wrappers.array_conversion import array_conversion
-from wrappers.compare import array_type_of, assert_same_form, seen
+from compare import array_type_of, assert_same_form, seen
 from wrappers.conftest import targets
 
 # Where a framework's functions are.

@@ -12,8 +12,8 @@ import pytest
 from gymnasium import wrappers as theirs
 
 import arrayferry
-from wrappers.compare import assert_array, assert_crossed, seen
-from wrappers.toys import Counter
+from compare import assert_array, assert_crossed, seen
+from toys import Counter
 
 INSIDE = {
     "RecordEpisodeStatistics": lambda env: theirs.RecordEpisodeStatistics(env),

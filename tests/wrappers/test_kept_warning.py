@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import arrayferry
-from wrappers.compare import assert_array
-from wrappers.toys import Recorder, Scripted
+from compare import assert_array
+from toys import Recorder, Scripted
 
 DATES = np.array(["2020-01-01", "2021-01-01"], "datetime64[D]")
 GOOD = np.zeros(3, np.float32)

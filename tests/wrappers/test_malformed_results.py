@@ -9,8 +9,8 @@ import pytest
 from gymnasium.vector import SyncVectorEnv
 
 import arrayferry
-from wrappers.compare import assert_array, assert_crossed
-from wrappers.toys import Scripted
+from compare import assert_array, assert_crossed
+from toys import Scripted
 
 OBSERVATION = np.arange(3, dtype=np.float32)
 GOOD = (OBSERVATION, 1.0, False, False, {})

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import arrayferry
-from wrappers.compare import assert_array, assert_crossed, held, seen
-from wrappers.toys import Counter, Recorder, Scripted
+from compare import assert_array, assert_crossed, held, seen
+from toys import Counter, Recorder, Scripted
 
 REWARDS = [1, 1.5, np.float32(1.5), np.float64(1.5), np.int64(2), np.array(1.5), np.array([1.5]), True]
 OBSERVATION = np.arange(3, dtype=np.float32)

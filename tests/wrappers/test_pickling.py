@@ -14,8 +14,8 @@ import pytest
 
 import arrayferry
 from arrayferry import wrappers
-from wrappers.compare import assert_same_form
-from wrappers.toys import Recorder
+from compare import assert_same_form
+from toys import Recorder
 
 WAYS: dict[str, Callable[[Any], Any]] = {
     "pickle": lambda env: pickle.loads(pickle.dumps(env)),

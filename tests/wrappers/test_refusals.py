@@ -12,7 +12,7 @@ from gymnasium.vector import SyncVectorEnv
 
 import arrayferry
 from arrayferry import wrappers
-from wrappers.toys import Counter, Scripted
+from toys import Counter, Scripted
 
 
 def vector() -> SyncVectorEnv[Any, Any]:

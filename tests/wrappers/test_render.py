@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import arrayferry
-from wrappers.toys import Counter
+from toys import Counter
 
 
 def rendered(env: gym.Env[Any, Any], target: str) -> Any:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import arrayferry
-from wrappers.compare import assert_crossed, seen
-from wrappers.toys import Recorder, Reusing, Scripted
+from compare import assert_crossed, seen
+from toys import Recorder, Reusing, Scripted
 
 
 def there(value: Any, target: str) -> Any:

@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 
 import arrayferry
-from wrappers.toys import Recorder, Reusing
+from toys import Recorder, Reusing
 
 
 def test_the_agent_s_action_is_the_agent_s() -> None:

@@ -14,7 +14,7 @@ from gymnasium.envs.registration import EnvSpec
 
 import arrayferry
 from arrayferry import wrappers
-from wrappers.compare import assert_array, assert_crossed
+from compare import assert_array, assert_crossed
 
 
 def stack_of(env: gym.Env[Any, Any]) -> list[Any]:
@@ -144,7 +144,7 @@ def test_a_wrapper_is_found_by_the_name_in_its_spec() -> None:
 
 
 def test_an_environment_without_spec_has_none(target: str) -> None:
-    from wrappers.toys import Counter
+    from toys import Counter
 
     assert arrayferry.wrap(Counter(), target).spec is None
 

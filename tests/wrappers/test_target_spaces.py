@@ -10,10 +10,10 @@ import pytest
 from gymnasium import spaces
 
 import arrayferry
+import catalogue
 from arrayferry import wrappers
-from wrappers import catalogue
-from wrappers.compare import assert_array, assert_crossed, assert_same_form, seen
-from wrappers.toys import Counter, Recorder
+from compare import assert_array, assert_crossed, assert_same_form, seen
+from toys import Counter, Recorder
 
 
 def test_by_default_the_spaces_are_the_environment_s_own(target: str) -> None:

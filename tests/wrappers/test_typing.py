@@ -13,7 +13,7 @@ from pathlib import Path
 import gymnasium.wrappers
 import pytest
 
-from wrappers.compare import public_names
+from compare import public_names
 
 ROOT = Path(__file__).resolve().parents[2]
 API = ROOT / "tests" / "typing" / "api.py"

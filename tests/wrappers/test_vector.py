@@ -13,8 +13,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 import arrayferry
 from arrayferry import wrappers
-from wrappers.compare import assert_array, assert_crossed, seen
-from wrappers.toys import Counter
+from compare import assert_array, assert_crossed, seen
+from toys import Counter
 
 MODES = list(AutoresetMode)
 

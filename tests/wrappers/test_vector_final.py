@@ -11,8 +11,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import arrayferry
-from wrappers.compare import assert_array, assert_crossed, seen
-from wrappers.toys import BOX, Counter
+from compare import assert_array, assert_crossed, seen
+from toys import BOX, Counter
 
 
 def show_dict(count: int) -> Any:

@@ -11,7 +11,7 @@ import pytest
 
 import arrayferry
 from arrayferry import wrappers
-from wrappers.compare import assert_array, assert_crossed, seen
+from compare import assert_array, assert_crossed, seen
 
 jax = pytest.importorskip("jax")
 pytest.importorskip("flax", reason="Gymnasium's JAX environments are written with it")

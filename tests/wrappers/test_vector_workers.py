@@ -13,9 +13,9 @@ import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 import arrayferry
-from wrappers.compare import assert_crossed
+from compare import assert_crossed
+from toys import Counter
 from wrappers.test_vector import play
-from wrappers.toys import Counter
 
 WAYS = list(product(AutoresetMode, (True, False), (True, False)))
 

@@ -11,8 +11,8 @@ from gymnasium import spaces
 
 import arrayferry
 from arrayferry import wrappers
-from wrappers.compare import assert_array, assert_crossed, seen
-from wrappers.toys import Counter, Recorder, Scripted
+from compare import assert_array, assert_crossed, seen
+from toys import Counter, Lettered, Recorder, Scripted
 
 
 def test_a_single_environment_gets_the_single_wrapper(target: str) -> None:
@@ -217,24 +217,6 @@ def test_a_device_that_is_not_there_is_told_again() -> None:
     for _ in range(2):
         with pytest.raises(arrayferry.errors.DeviceError, match="gpu:9"):
             wrapped.reset()
-
-
-class Lettered(gym.Env):
-    """An environment of any framework may have strings."""
-
-    observation_space = spaces.Dict(m=spaces.Text(2), p=spaces.Box(-1, 1, (2,)))
-    action_space = spaces.Box(-1, 1, (2,))
-
-    def reset(self, *, seed=None, options=None):
-        return {
-            "m": np.array("go"),
-            "o": np.array([None]),
-            "p": arrayferry.convert(np.ones(2, "f"), "jax"),
-        }, {}
-
-    def step(self, action):
-        self.got = action
-        return self.reset()[0], 1.0, False, False, {}
 
 
 def test_strings_do_not_say_whose_environment_it_is():
