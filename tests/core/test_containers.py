@@ -121,7 +121,10 @@ def test_subclass_comes_back_with_all_it_has(source):
     assert result is not source
 
 
-@pytest.mark.parametrize("source", [time.localtime(0), os.stat(__file__)], ids=["time", "stat"])
+STRUCT_SEQUENCES = {"time": time.struct_time([*range(9), "UTC", 0]), "stat": os.stat_result(range(19))}
+
+
+@pytest.mark.parametrize("source", STRUCT_SEQUENCES.values(), ids=STRUCT_SEQUENCES)
 def test_struct_sequence(source):
     result = convert(source, "numpy")
     assert type(result) is type(source)

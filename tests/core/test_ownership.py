@@ -13,11 +13,17 @@ import io
 import itertools
 import mmap
 import pickle
+import shutil
+import subprocess
 import sys
+import sysconfig
+import tempfile
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import module_from_spec, spec_from_file_location
 from multiprocessing import RawArray, shared_memory
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -319,34 +325,56 @@ def read_only():
     return array, None
 
 
+WITHOUT_OWNER = """
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#include <Python.h>
+#include <numpy/arrayobject.h>
+
+static double memory[8];
+
+static PyObject *make(PyObject *self, PyObject *ignored) {
+    npy_intp shape = 8;
+    return PyArray_SimpleNewFromData(1, &shape, NPY_DOUBLE, memory);
+}
+
+static PyMethodDef methods[] = {{"make", make, METH_NOARGS, NULL}, {NULL}};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "without_owner", NULL, -1, methods};
+
+PyMODINIT_FUNC PyInit_without_owner(void) {
+    import_array();
+    return PyModule_Create(&module);
+}
+"""
+COMPILER = (sysconfig.get_config_var("CC") or "cc").split()
+CAN_COMPILE = sys.platform in ("linux", "darwin") and shutil.which(COMPILER[0]) is not None
+CAN_COMPILE &= Path(sysconfig.get_path("include"), "Python.h").exists()
+
+
+@functools.cache
+def c_extension():
+    """A module in C that makes an array of its own memory, without an owner that NumPy knows of."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, built = Path(folder, "without_owner.c"), Path(folder, "without_owner.so")
+        source.write_text(WITHOUT_OWNER)
+        headers = [f"-I{sysconfig.get_path('include')}", f"-I{np.get_include()}"]
+        late = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []
+        command = [*COMPILER, "-shared", "-fPIC", *late, *headers, str(source), "-o", str(built)]
+        subprocess.run(command, check=True, capture_output=True)
+        spec = spec_from_file_location("without_owner", built)
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return module
+
+
 def without_owner():
-    """What a C extension makes of its own memory with PyArray_SimpleNewFromData."""
-    memory = (ctypes.c_double * 8)()
-    capsule = np._core._multiarray_umath._ARRAY_API
-    address = ctypes.pythonapi.PyCapsule_GetPointer
-    address.restype, address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = ctypes.cast(address(capsule, None), ctypes.POINTER(ctypes.c_void_p))
-    shape = (ctypes.c_ssize_t * 1)(8)
-    make = ctypes.PYFUNCTYPE(
-        ctypes.py_object,
-        ctypes.py_object,  # the class
-        ctypes.c_int,  # dimensions
-        ctypes.c_void_p,  # shape
-        ctypes.c_int,  # type number
-        ctypes.c_void_p,  # strides
-        ctypes.c_void_p,  # data
-        ctypes.c_int,  # item size
-        ctypes.c_int,  # flags: contiguous, aligned, writable
-        ctypes.c_void_p,  # object
-    )(table[93])
-    array = make(np.ndarray, 1, ctypes.addressof(shape), 12, None, ctypes.addressof(memory), 0, 0x0501, None)
+    array = c_extension().make()
     assert array.base is None
     assert not array.flags.owndata
-    return array, memory
+    return array, None
 
 
 FOREIGN = {
-    "C extension's": lambda tmp: without_owner(),
+    **({"C extension's": lambda tmp: without_owner()} if CAN_COMPILE else {}),
     "shared memory": lambda tmp: in_shared_memory(),
     "mmap": lambda tmp: (np.frombuffer(mmap.mmap(-1, 64)), None),
     "memmap r": lambda tmp: in_file(tmp, "r"),

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no for
 
 # Runs each case in a forked process, and says how that ended.
 START = """
-import os, signal, sys, time, warnings
+import os, signal, sys, warnings
 import numpy as np
 import arrayferry
 from arrayferry import convert, Converter
