@@ -2,7 +2,7 @@
 
 For every route: the bits are equal afterwards; overwriting the source has no effect on the result;
 overwriting the result has none on the source. 500 examples a route;
-the figures over many more are those of R1, R3 and R11 in `reliability/`.
+the figures over many more are those of R1, R3 and R11 in `reliability/`. What does not fit is R9 there.
 """
 
 from __future__ import annotations
@@ -86,34 +86,6 @@ def test_number_crosses(source, target):
         result = converter(start(number))
         wanted = np.asarray(number, dtype_name(result.dtype))
         assert bits(result) == bits(wanted) or number != number
-
-    check()
-
-
-@pytest.mark.parametrize("dtype", ["int64", "uint64", "float64", "complex128"])
-def test_narrowing_is_exact_or_an_error(dtype):
-    """JAX without x64: integers are equal, floats are as rounded by NumPy; else OverflowError."""
-
-    @given(arrays([dtype]))
-    def check(array):
-        with np.errstate(all="ignore"), jax.enable_x64(False):
-            narrow = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
-            wanted = array.astype(narrow[dtype])
-            if dtype in ("int64", "uint64"):
-                fits = bool((wanted == array).all())
-            else:
-                fits = all(
-                    not (np.isinf(part(wanted)) & np.isfinite(part(array))).any()
-                    for part in (np.real, np.imag)
-                )
-            try:
-                result = convert(array, "jax")
-            except OverflowError:
-                assert not fits
-            else:
-                assert fits
-                assert np.asarray(result).dtype == narrow[dtype]
-                assert np.array_equal(np.asarray(result), wanted, equal_nan=dtype[0] in "fc")
 
     check()
 

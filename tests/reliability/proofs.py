@@ -16,13 +16,12 @@ import numpy as np
 
 from arrayferry import frameworks
 from arrayferry._core import ownership
-
-# The catalogue of counter-examples is that of the tests; each of its functions is a trial.
 from core import test_ownership as catalogue
 from reliability.child import SOURCE
 from reliability.goal import Goal
 from reliability.subjects import OURS, Subject
 
+# Each counter-example of the everyday tests is a trial.
 NESTED: list[Callable[[Any], Any]] = [lambda a: a, lambda a: {"x": [(a,)]}]
 HELD_IN: list[Callable[[Any], Any]] = [lambda v: v, lambda v: [v], lambda v: {"a": (v,)}]
 
