@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from arrayferry._core.convert import convert
-from arrayferry.wrappers.array_conversion import Device
+from arrayferry.wrappers.array_conversion import ArrayConversion as ArrayConversion
+from arrayferry.wrappers.array_conversion import Device as Device
+from arrayferry.wrappers.array_conversion import array_conversion as array_conversion
+from arrayferry.wrappers.array_conversion import module_namespace as module_namespace
 from arrayferry.wrappers.pairs import NumpyToTorch
 
 __all__ = ["NumpyToTorch", "Device", "numpy_to_torch", "torch_to_numpy"]

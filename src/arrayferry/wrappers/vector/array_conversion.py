@@ -15,6 +15,11 @@ from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers._autoreset import with_dense_final
 from arrayferry.wrappers._base import ArrayT, ConversionWrapper
 from arrayferry.wrappers._boundary import Boundary
+from arrayferry.wrappers._function import Array as Array
+from arrayferry.wrappers._function import Device as Device
+from arrayferry.wrappers._function import array_conversion as array_conversion
+from arrayferry.wrappers._function import module_name_to_namespace as module_name_to_namespace
+from arrayferry.wrappers._function import module_namespace as module_namespace
 from arrayferry.wrappers._prepare import cast_reset, cast_step, chain
 from arrayferry.wrappers._watch import Mode, recorded, watched
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from arrayferry.wrappers.array_conversion import Device as Device
+from arrayferry.wrappers.vector.array_conversion import ArrayConversion as ArrayConversion
 from arrayferry.wrappers.vector.pairs import JaxToNumpy
 
 __all__ = ["JaxToNumpy"]
