@@ -84,8 +84,9 @@ def _cells(name: str, us: dict[str, float]) -> list[str]:
     """What stands in a row of the table, in the order of the columns."""
     work = WORKS[name]
     hand = f"{us[OURS] / us[BY_HAND]:.2f}x ({work.of_hand}x)" if work.of_hand else ""
-    times = [f"{us[rival]:.1f}" for rival in (BY_HAND, THEIRS, OURS)]
-    return [*times, f"{us[THEIRS] / us[OURS]:.1f}x ({work.less}x)", hand]
+    times = [f"{us[rival]:.1f}" if rival in us else "fails" for rival in (BY_HAND, THEIRS, OURS)]
+    less = f"{us[THEIRS] / us[OURS]:.1f}x" if THEIRS in us else ""
+    return [*times, f"{less} ({work.less}x)" if work.less else less, hand]
 
 
 def publish(results: dict[str, Any]) -> None:

@@ -25,7 +25,11 @@ def bars(overhead: dict[str, dict[str, float]], file: Path) -> None:
     for position, rival in enumerate((OURS, BY_HAND, THEIRS)):
         where = [index + (1 - position) * 0.27 for index in range(len(names))]
         drawn = axes.barh(
-            where, [overhead[name][rival] for name in names], 0.25, color=_COLOURS[rival], label=rival
+            where,
+            [overhead[name].get(rival, float("nan")) for name in names],
+            0.25,
+            color=_COLOURS[rival],
+            label=rival,
         )
         axes.bar_label(drawn, fmt="%.1f", padding=3, fontsize=7)
     axes.set_yticks(range(len(names)), names, fontsize=8)

@@ -67,6 +67,8 @@ def space_of(value: Any) -> spaces.Space[Any]:
     """A space for a structure of arrays."""
     if isinstance(value, dict):
         return spaces.Dict({key: space_of(child) for key, child in value.items()})
+    if isinstance(value, int):
+        return spaces.Discrete(16)
     return spaces.Box(0, 1, value.shape, value.dtype)
 
 
@@ -122,6 +124,11 @@ def info_of_3() -> dict[str, Any]:
     return {"speed": 1.5, "lives": 3, "position": new()}
 
 
+def info_with_a_date() -> dict[str, Any]:
+    """A leaf that has no counterpart in torch, and stays as it is."""
+    return {"when": np.array(["2026-01-01"], "M8[D]"), "position": new()}
+
+
 def info_at_the_end() -> dict[str, Any]:
     """What a recorded vector environment of 64 says when episodes are over."""
     episode = {"r": np.zeros(64), "l": np.zeros(64, int), "t": np.zeros(64)}
@@ -162,7 +169,9 @@ def single(
     return stepping(envs, make(), 1, arrayferry.convert(np.int64(1), to))
 
 
-def vector(results: Callable[[], Any], source: str, to: str, **info: Any) -> dict[str, Step]:
+def vector(
+    results: Callable[[], Any], source: str, to: str, cast_actions: bool = False, **info: Any
+) -> dict[str, Step]:
     """The rivals in a vector environment."""
     make = partial(ToyVector, results, **info)
     actions = {
@@ -170,9 +179,11 @@ def vector(results: Callable[[], Any], source: str, to: str, **info: Any) -> dic
         "jax": jnp.zeros(64, int),
         "numpy": np.zeros(64, int),
     }
+    if cast_actions:
+        actions["torch"] = actions["torch"].int()
     enter: Callable[[Any], Any] = {"numpy": np.asarray, "jax": jnp.asarray}[source]
     if (source, to) == ("numpy", "torch"):
-        enter = torch.Tensor.numpy
+        enter = (lambda action: action.numpy().astype(int)) if cast_actions else torch.Tensor.numpy
     elif to == "torch":
         enter = lambda action: jnp.asarray(action.numpy())  # noqa: E731
     envs = {
@@ -184,11 +195,16 @@ def vector(results: Callable[[], Any], source: str, to: str, **info: Any) -> dic
 
 
 def stepping(envs: dict[str, Any], bare: Any, native: Any, action: Any) -> dict[str, Step]:
-    def stepper(env: Any, action: Any) -> Step:
+    def stepper(env: Any, action: Any) -> Step | None:
         env.reset(seed=0)
+        try:
+            env.step(action)
+        except Exception:  # it cannot do this work
+            return None
         return lambda: env.step(action)
 
-    return {BARE: stepper(bare, native)} | {name: stepper(env, action) for name, env in envs.items()}
+    steps = {BARE: stepper(bare, native)} | {name: stepper(env, action) for name, env in envs.items()}
+    return {name: step for name, step in steps.items() if step is not None}
 
 
 def peers(make: Callable[[], Any], observe: Callable[[], Any], to: str) -> dict[str, Any]:
@@ -251,6 +267,13 @@ WORKS: dict[str, Work] = {
     "vector 64, JAX to torch, (64, 4)": Work(lambda: vector(jax_batch(), "jax", "torch"), 4, 1.0),
     "vector 64, JAX to NumPy, (64, 4)": Work(lambda: vector(jax_batch(), "jax", "numpy"), 4, 1.0),
     "info of 3 leaves, to torch": Work(lambda: single(new, "torch", torch.from_numpy, info=info_of_3), 4),
+    "info with a date, which is kept, to torch": Work(
+        lambda: single(new, "torch", torch.from_numpy, info=info_with_a_date)
+    ),
+    "numbers only, as FrozenLake, to torch": Work(lambda: single(lambda: 3, "torch", torch.tensor)),
+    "actions of a vector 64 that are cast, torch to NumPy": Work(
+        lambda: vector(batch, "numpy", "torch", cast_actions=True)
+    ),
     "infos of a vector 64 at episode end, to torch": Work(
         lambda: vector(batch, "numpy", "torch", info=info_at_the_end), 4
     ),
