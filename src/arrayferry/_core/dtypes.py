@@ -233,7 +233,7 @@ def cast_exactly(array: Array, dtype: np.dtype[Any]) -> tuple[Array, str]:
     """
     with np.errstate(all="ignore"):
         # NumPy warns of an imaginary part that is dropped; here it is found below.
-        new = (array.real if dtype.kind != "c" else array).astype(dtype)
+        new = (np.real(array) if dtype.kind != "c" else array).astype(dtype)
         return new, first_lost(array, new)
 
 

@@ -39,7 +39,7 @@ def refuse_choice(name: str, value: Any, *choices: str) -> None:
 
 def note_on(error: Exception, note: str) -> None:
     """Add a note to an error; before Python 3.11 to its message, where it has one."""
-    if hasattr(error, "add_note"):
-        error.add_note(note)
+    if (add := getattr(error, "add_note", None)) is not None:
+        add(note)
     elif len(error.args) == 1 and isinstance(error.args[0], str):
         error.args = (f"{error.args[0]}\n{note}",)

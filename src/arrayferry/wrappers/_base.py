@@ -35,7 +35,7 @@ class ConversionWrapper(Generic[ArrayT]):
         arguments["dtypes"] = dtypes if isinstance(dtypes, str) else arguments["dtypes"]
         self._record(**arguments, **options)
 
-    def step(self, action: Any) -> Any:
+    def _step(self, action: Any) -> Any:
         """Take a step, with an action (or one for each environment) of any framework."""
         boundary = self._boundary
         try:

@@ -112,3 +112,6 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
 
         def step(self, action: Any) -> tuple[ArrayT, float, bool, bool, dict[str, Any]]:
             """Take a step with an action of any framework."""
+            ...
+    else:
+        step = ConversionWrapper._step

@@ -111,7 +111,7 @@ class ArrayConversion(_Wrapper[ArrayT], RecordConstructorArgs):
 
     def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Take a step in all environments, with actions of any framework."""
-        return ConversionWrapper.step(self, actions)  # type: ignore[no-any-return]
+        return self._step(actions)  # type: ignore[no-any-return]
 
     @property
     def _inner(self) -> Any:
