@@ -1,7 +1,7 @@
 """What can go wrong. Every error is a `FerryError`, and also the builtin exception that a caller expects.
 
     FerryError
-    ├── UnsupportedError        TypeError      a leaf or a container cannot be converted
+    ├── UnsupportedError        TypeError      a value, environment or option that cannot be handled
     ├── SharingError            ValueError     copy=False, but the memory cannot be shared
     ├── CircularError           ValueError     a container contains itself
     ├── DeviceError             ValueError     the device is not available

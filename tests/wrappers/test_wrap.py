@@ -228,7 +228,7 @@ def test_strings_do_not_say_whose_environment_it_is():
 
 
 def test_options_of_the_other_kind_are_named():
-    with pytest.raises(TypeError, match="dense_final is no option for a single environment"):
+    with pytest.raises(TypeError, match="dense_final is not an option for a single environment"):
         arrayferry.wrap(gym.make("CartPole-v1"), "numpy", dense_final=True)
-    with pytest.raises(TypeError, match="scalars is no option for a vector environment"):
+    with pytest.raises(TypeError, match="scalars is not an option for a vector environment"):
         arrayferry.wrap(gym.make_vec("CartPole-v1", num_envs=2), "numpy", scalars="target")

@@ -1,1 +1,1 @@
-"""How a value crosses. The map of this folder is in its README."""
+"""How a value is converted. The map of this folder is in its README."""

@@ -750,6 +750,12 @@ static PyType_Slot walker_type_slots[] = {
 
 /* ---- small arrays ------------------------------------------------------------------------------- */
 
+/* Whether the error that is set says no to a probe; nothing else may be cleared. */
+static int is_refusal(void)
+{
+    return PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError);
+}
+
 static PyArrayObject *plain_array(PyObject *value)
 {
     PyArrayObject *array = (PyArrayObject *)value;
@@ -892,7 +898,7 @@ static PyObject *private_copy_take(Holder *self, PyObject *value)
     Py_XDECREF(seen);
     Py_XDECREF(memory);
     Py_XDECREF(address);
-    if (copy == NULL && (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_Exception))) {
+    if (copy == NULL && (!PyErr_Occurred() || is_refusal())) {
         PyErr_Clear(); /* in doubt: the framework's own `to_numpy` says what is wrong, if anything is */
         Py_RETURN_NONE;
     }
@@ -975,7 +981,7 @@ static PyObject *member_caster_cast(Holder *self, PyObject *action)
         }
     }
     else if (PyErr_Occurred()) {
-        if (!PyErr_ExceptionMatches(PyExc_Exception)) {
+        if (!is_refusal()) {
             return NULL;
         }
         PyErr_Clear(); /* the probe does not know this action */

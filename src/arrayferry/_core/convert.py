@@ -125,7 +125,7 @@ class Converter:
     def take(self, value: Any) -> Any:
         """Convert a value that the caller gives up: memory that nobody else holds is not copied.
 
-        It is the caller's own variables that hold a value: pass the expression that makes it.
+        Pass the expression itself: a value that one of your variables holds is copied.
 
         >>> import numpy as np
         >>> to_numpy = Converter("numpy")
@@ -279,9 +279,10 @@ def _converter(
 ) -> Converter:
     """Return a converter for these arguments, made once where they can be remembered."""
     try:
-        return _remembered(to, device, copy, dtypes)
-    except TypeError:  # something in them cannot be hashed
+        hash((to, device))
+    except TypeError:
         return Converter(to, device, copy=copy, dtypes=dict(dtypes))
+    return _remembered(to, device, copy, dtypes)
 
 
 @lru_cache(maxsize=64, typed=True)

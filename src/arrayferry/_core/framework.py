@@ -102,7 +102,8 @@ class Framework:
         devices: its devices.
         copy_within: `(array, device, dtype, share)` to another array of this framework; None to go
             through NumPy.
-        from_dlpack: `(array)` to an array on the same memory and device, for devices beyond the host.
+        from_dlpack: `(array)` to an array on the same memory and device, for devices beyond the host; used
+            together with `copy_within`.
         immutable: whether its arrays cannot be written to.
         distributions: what `pip` may know it by, for its version and for the hint when it is missing.
         wider: how a user gets wider dtypes, for the message when a value does not fit.

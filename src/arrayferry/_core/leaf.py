@@ -83,7 +83,7 @@ class LeafConverter:
         # The default dtypes that need no cast, and the largest number that each holds.
         known = {} if wanted else LARGEST
         self._largest = {name: limit for name, limit in known.items() if limit[0] in self.plain}
-        # The dtypes of which arrays are halved in C, if the target has them not.
+        # The dtypes of which arrays are halved in C, if the target lacks them.
         self._halves = frozenset() if wanted or self.shares else HALVES.keys()
         # By number, of which equal dtypes may have two: int64 and longlong.
         numbers = {dtype.num for dtype in self.plain}
@@ -91,7 +91,7 @@ class LeafConverter:
         # What needs neither a cast nor a look at its values.
         self._taken_as_is = frozenset() if self.shares else frozenset(numbers)
         # What the walk in C needs to hand over arrays by itself.
-        self.array_action = self.numpy_array
+        self.array_action = self.numpy_array  # bound once: the C compares it by identity
         self.plain_numbers = sum(1 << number for number in numbers)
         self.hands_over = fast is not None and (copy is not False or target._fast.aliases)
         self.takes = copy is None
@@ -110,8 +110,7 @@ class LeafConverter:
         """Convert an `np.generic` to a 0-d array of the same dtype."""
         array = np.asarray(scalar)
         dtype = array.dtype
-        known = dtype.num in self._taken_as_is or not dtype.hasobject
-        if not known or self._casts[dtype, dtype.num, self.target.dtypes(self.device)] is None:
+        if dtype.hasobject or self._casts[dtype, dtype.num, self.target.dtypes(self.device)] is None:
             # NumPy holds all of its own dtypes, and of its scalars only records can change.
             return KEEP if not self._is_numpy else scalar.copy() if isinstance(scalar, np.void) else scalar
         return self._deliver(array, mine=True)
@@ -165,7 +164,8 @@ class LeafConverter:
     def _way(self, source: Framework) -> Callable[[Framework, Any], Any]:
         if source is self.target:
             return self._within
-        return self._through_numpy if self.target.from_dlpack is None else self._from_device
+        by_dlpack = self.target.from_dlpack is not None and self.target.copy_within is not None
+        return self._from_device if by_dlpack else self._through_numpy
 
     def _within(self, source: Framework, array: Any) -> Any:
         name = dtype_name(array.dtype)

@@ -28,7 +28,9 @@ def refuse_unknown(unknown: Iterable[str], known: Iterable[str], of: str) -> Non
     known = list(known)
     for name in unknown:
         meant = "".join(f"did you mean {close}? " for close in get_close_matches(name, known, 1))
-        raise UnsupportedError(f"{name} is no option for {of}", f"{meant}The options are {', '.join(known)}")
+        raise UnsupportedError(
+            f"{name} is not an option for {of}", f"{meant}The options are {', '.join(known)}"
+        )
 
 
 def refuse_choice(name: str, value: Any, *choices: str) -> None:

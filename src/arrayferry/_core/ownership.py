@@ -77,7 +77,7 @@ def _has_odd_strides(array: Array) -> bool:
     """Return whether an axis with fewer than two elements has strides that a framework may refuse."""
     if 1 not in array.shape and 0 not in array.shape:
         return False
-    return any(stride < 0 or stride % array.itemsize for stride in array.strides)
+    return any(stride < 0 or stride % (array.itemsize or 1) for stride in array.strides)
 
 
 def obstacle_to_taking(array: Array) -> str:
@@ -125,7 +125,7 @@ def obstacle_to_sharing(array: Array) -> str:
         return "it is not in native byte order"
     if any(stride < 0 for stride in array.strides):
         return "it has negative strides"
-    if not array.flags.aligned or any(stride % array.itemsize for stride in array.strides):
+    if not array.flags.aligned or any(stride % (array.itemsize or 1) for stride in array.strides):
         return "its elements are not aligned"
     return ""
 

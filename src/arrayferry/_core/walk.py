@@ -315,9 +315,12 @@ class Walker:
             return walk(box, slots, self._actions)
 
 
-if ownership.COUNTS_PROVE:
-    ownership.unshared = 1 << 62  # so that nothing counts as shared before it is known what does
+def _calibrate() -> int:
+    """Return the references that the walk counts to an object which only its container holds."""
     found: list[int | None] = []
-    _look: Visit = lambda path, leaf, references, action: found.append(references)  # noqa: E731
-    walk([object()], (), {object: unchanged}, visit=_look)
-    ownership.unshared = found[0] or -1
+    walk([object()], (), {object: unchanged}, visit=lambda path, leaf, count, action: found.append(count))
+    return found[0] or -1
+
+
+if ownership.COUNTS_PROVE:
+    ownership.unshared = _calibrate()

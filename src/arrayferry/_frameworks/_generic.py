@@ -162,6 +162,8 @@ def framework_of_module(module: ModuleType) -> Framework:
 
 def framework_of_type(cls: type) -> Framework | None:
     """Return the framework that objects of this type belong to; None if they are not arrays."""
+    if issubclass(cls, np.generic):  # a number, not an array
+        return None
     if not (hasattr(cls, "__array_namespace__") or hasattr(cls, "__dlpack__")):
         return None
     name = str(cls.__module__).partition(".")[0]

@@ -3,7 +3,7 @@
 | file | the one idea |
 |---|---|
 | `members.py` | from an action to what `space.sample()` would have returned in its place |
-| `casting.py` | observations cast to the dtypes that their space declares, checked |
+| `casting.py` | observations in the dtypes that their space declares, and rewards in one, checked |
 | `target.py` | a space whose `sample` returns and whose `contains` accepts another framework's arrays |
 """
 

@@ -22,7 +22,7 @@ def cast_to_space(space: spaces.Space[Any], value: Any, path: str = "obs", share
     """Cast the leaves of a value to the dtypes that a space declares.
 
     A float becomes an integer only if it is whole and in range, an integer a float only if that holds it.
-    Containers come back as themselves; what has not the structure of the space stays as it is.
+    Containers come back as themselves; what does not have the structure of the space stays as it is.
 
     >>> space = spaces.Dict(pixels=spaces.Box(0, 255, (2,), np.uint8), lives=spaces.Discrete(4))
     >>> cast_to_space(space, {"pixels": np.array([0.0, 255.0]), "lives": 3})
@@ -40,8 +40,10 @@ def cast_to_space(space: spaces.Space[Any], value: Any, path: str = "obs", share
     if isinstance(space, spaces.Sequence) and space.stack:
         return cast_to_space(space.feature_space, value, path, share)
     if isinstance(space, spaces.OneOf) and isinstance(value, tuple) and len(value) == 2:
-        which = np.int64(_cast_leaf(np.dtype(np.int64), value[0], f"{path}[0]"))
-        return which, cast_to_space(space.spaces[which], value[1], f"{path}[1]", share)
+        which = np.asarray(_cast_leaf(np.dtype(np.int64), value[0], f"{path}[0]"))
+        if which.dtype != np.int64 or which.ndim or not 0 <= which < len(space.spaces):
+            return value
+        return which[()], cast_to_space(space.spaces[int(which)], value[1], f"{path}[1]", share)
     if (inner := _inner_spaces(space, value)) is not None:
         return _rebuilt(
             value,
@@ -91,7 +93,9 @@ def _rebuilt(value: Any, change: Callable[[Any, Any], Any]) -> Any:
     return container.build(value, keys, new)
 
 
-def _cast_leaf(dtype: np.dtype[Any], value: Any, path: str, share: bool = False) -> Any:
+def _cast_leaf(
+    dtype: np.dtype[Any], value: Any, path: str, share: bool = False, why: str = "as its space declares"
+) -> Any:
     is_array = framework_of(type(value)) is not None or isinstance(value, np.generic)
     if not is_array and type(value) not in (int, float, bool):
         return value
@@ -99,16 +103,16 @@ def _cast_leaf(dtype: np.dtype[Any], value: Any, path: str, share: bool = False)
         return value
     if isinstance(value, np.ma.MaskedArray):
         return value
-    if share and is_array:
-        raise SharingError(f"{describe(value)} is not {dtype.name}, as its space declares", "copy=None", path)
+    if share and is_array and not isinstance(value, np.generic):
+        raise SharingError(f"{describe(value)} is not {dtype.name}, {why}", "copy=None", path)
     try:
         old = np.asarray(to_numpy(value))
     except FerryError as error:
         raise error.inside("value").at(path) from None
     new, lost = (old, str(value)) if old.dtype == object else cast_exactly(old, dtype)
     if lost:
-        what = f"{describe(value)} -> {dtype.name}, as its space declares: {lost} does not fit"
-        raise NarrowingError(what, "repair the observation or its space, or leave dtypes out", path)
+        what = f"{describe(value)} -> {dtype.name}, {why}: {lost} does not fit"
+        raise NarrowingError(what, "repair the value, or choose a dtype that holds it", path)
     return new if isinstance(value, np.ndarray) or old.ndim else new[()]
 
 
@@ -125,4 +129,4 @@ def cast_reward(dtype: np.dtype[Any], reward: Any, path: str = "reward") -> Any:
     """Cast a reward, or each of many; one that the dtype does not hold is refused."""
     if container_of(type(reward)) is not None:
         return _rebuilt(reward, lambda key, one: cast_reward(dtype, one, f"{path}[{_shown(key)}]"))
-    return _cast_leaf(dtype, reward, path)
+    return _cast_leaf(dtype, reward, path, why="as reward_dtype asks")

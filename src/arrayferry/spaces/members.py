@@ -20,13 +20,13 @@ from arrayferry.errors import FerryError
 
 __all__ = ["Caster", "live_member_caster", "member_caster", "shape_of", "to_numpy"]
 
-# From a value of the environment's framework to a member of the space; a value that has not a
+# From a value of the environment's framework to a member of the space; a value that does not have a
 # member's shape or kind comes back as it is, for the environment to refuse.
 Caster: TypeAlias = Callable[[Any], Any]
 
 
 def member_caster(space: spaces.Space[Any], to_env: Converter) -> Caster:
-    """Return what makes members of `space` of values that are in the framework of `to_env`.
+    """Return a function that turns values in the framework of `to_env` into members of `space`.
 
     >>> cast = member_caster(
     ...     spaces.Dict(go=spaces.Discrete(4), how=spaces.Box(-1, 1, (2,))), Converter("numpy")
@@ -181,7 +181,7 @@ def _dtype_caster(dtype: np.dtype[Any], to_env: Converter) -> Caster:
         right = cast_for(dtype, available)
         if right is None or dtype_name(old) == right.dtype.name:
             return _unchanged
-        # NumPy takes a cast from 64-bit integers to float64 for safe, too.
+        # NumPy considers casts from 64-bit integers to float64 safe, too.
         is_safe = framework.name == "numpy" and np.can_cast(old, dtype, "safe")
         if is_safe and not (dtype.kind == "f" and np.dtype(old).kind in "iu" and old.itemsize == 8):
             return lambda value: np.asarray(value).astype(dtype)
@@ -202,7 +202,7 @@ def _cast_or_leave(value: Any, dtype: np.dtype[Any], to_env: Converter) -> Any:
     old = value if type(value) is np.ndarray else np.asarray(to_numpy(value))
     if not promotes(old.dtype, dtype):
         return value
-    # A number that is out of range or would be rounded is no member: the environment shall see it as it is.
+    # A number that is out of range or would be rounded is no member: the environment sees it as it is.
     new, lost = cast_exactly(old, dtype)
     if lost:
         return value
@@ -228,7 +228,7 @@ _FEW = 10_000
 def live_member_caster(
     owner: Any, to_env: Converter, cast: Caster, fallback: Caster, refresh: Caster
 ) -> Caster:
-    """Return what makes members of an environment's action space, as long as that is the one of now.
+    """Return a function that turns actions into members of the owner's current action space.
 
     Args:
         owner: the environment, or the wrapper whose own action space it is.
@@ -268,7 +268,7 @@ def _cast_integer(
 
 
 def _item_of(cls: type) -> Any:
-    """Return what makes a Python integer of one integer, be it in a 0-d array, and none of all else."""
+    """Return a function that gives the Python integer in a scalar or 0-d array, and no other."""
     if is_registered(cls):
         return None
     if cls is int:
@@ -282,7 +282,7 @@ def _item_of(cls: type) -> Any:
 
 
 def _copier_of(cls: type) -> Any:
-    """Return what makes a private NumPy array of another framework's, if that is fast."""
+    """Return a fast function that copies another framework's array into a private NumPy array, or None."""
     framework = framework_of(cls)
     return framework and framework._fast.to_private(cls) if not is_registered(cls) else None
 

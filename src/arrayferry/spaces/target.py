@@ -80,7 +80,7 @@ class _ConvertedSpace:
             value = to_numpy(x)
         except FerryError:
             return False
-        cast = member_caster(space, Converter("numpy"))
+        cast = member_caster(space, _to_numpy())
         return bool(
             space.contains(value)
             or space.contains(cast(value))
@@ -111,10 +111,15 @@ class _ConvertedSpace:
         return convert_space(copy.deepcopy(self._original, memo), self._converter)
 
 
+@cache
+def _to_numpy() -> Converter:
+    return Converter("numpy")
+
+
 def _cast_back(space: spaces.Space[Any], value: Any) -> Any:
     try:
         return cast_to_space(space, value)
-    except (FerryError, IndexError):
+    except FerryError:
         return value
 
 

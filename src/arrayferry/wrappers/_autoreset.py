@@ -55,5 +55,5 @@ def _batch(env: VectorEnv[Any, Any, Any], final: np.ndarray[Any, Any]) -> Any:
     except (ValueError, TypeError, KeyError) as error:
         if isinstance(error, FerryError):
             raise
-        what = f"a final observation has not the form of {space}: {error}"
+        what = f"a final observation does not match {space}: {error}"
         raise UnsupportedError(what, "repair the observation, or leave dense_final out", path) from error

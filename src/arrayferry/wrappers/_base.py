@@ -39,6 +39,7 @@ class ConversionWrapper(Generic[ArrayT]):
         """Take a step, with an action (or one for each environment) of any framework."""
         boundary = self._boundary
         try:
+            # Nothing here holds what arrives: the sanitizer counts who does.
             box = [self.env.step(boundary.convert_action(action))]
         except Exception as error:
             boundary.add_note(error, action)

@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium.vector import VectorWrapper
 
 from arrayferry._core.containers import container_of
-from arrayferry._core.convert import Converter, Namespace, keeping_numbers
+from arrayferry._core.convert import Converter, Namespace, is_registered, keeping_numbers
 from arrayferry._core.dtypes import is_known
 from arrayferry._core.framework import Framework
 from arrayferry._core.messages import note_on, warn_caller
@@ -173,8 +173,9 @@ class Boundary:
 
     def add_note(self, error: Exception, action: Any) -> None:
         """Add to an environment's error what arrived and what its action space takes, if they disagree."""
-        if isinstance(error, FerryError) and error.where.startswith("action"):
-            return  # it is about the action, and ours
+        is_ours = isinstance(error, FerryError) and error.where.startswith("action")
+        if is_ours or is_registered(type(action)):  # nobody's function is asked about a value twice
+            return
         with suppress(Exception):  # a note must not replace the error
             if not _accepts(self.action_space, self._convert_any_action(action)):
                 note_on(error, f"action: {describe(action)} arrived; {_takes(self._env, self.action_space)}")
@@ -229,7 +230,7 @@ class Boundary:
             self._is_learning = False
             try:
                 self._speak(framework, here)
-            except FerryError:  # it has not that device: to be told again
+            except FerryError:  # the device does not exist there: learn again next time
                 self._is_learning = True
                 raise
             if self._has_assumed_numpy and framework.name != "numpy":
@@ -308,8 +309,8 @@ def _name_of_device(device: Any) -> Any:
             with suppress(FerryError):
                 if (found := framework.devices.find(device)) is not None:
                     return framework.devices.name(found)
-    what = f"env_device is of {type(device).__name__}, which is no device of an imported framework"
-    raise DeviceError(what, "pass it by its name")
+    what = f"env_device: a {type(device).__name__} is not a device of any imported framework"
+    raise DeviceError(what, "pass its name")
 
 
 def _rebuild(env: Any, arguments: dict[str, Any], scalars: Any) -> Boundary:

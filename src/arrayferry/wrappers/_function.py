@@ -7,6 +7,7 @@ counts wherever a value is converted.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache, singledispatch
 from importlib import import_module
 from types import ModuleType
@@ -60,14 +61,16 @@ def module_name_to_namespace(name: str) -> ModuleType:
 
 
 def _convert_unregistered(value: Any, xp: Namespace, device: Device | None = None) -> Any:
-    """Convert a value as if nothing were registered for its own type; what is inside it, as ever.
+    """Convert a value as if nothing were registered for its own type; what is inside it, as usual.
 
     So a registered function may call what `dispatch` returned before it.
     """
     converter = make_converter(xp, device, None, ())
     found: Any = converter._decide_unregistered(type(value))
     if type(found) is not Container:
-        found = found(value, False)
+        is_on, without = converter.framework._fast.mode()
+        with without() if is_on() else nullcontext():
+            found = found(value, False)
     if type(found) is not Container:
         return value if found is KEEP else found
     keys, values = found.open(value)

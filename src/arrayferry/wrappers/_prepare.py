@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from gymnasium.vector import VectorEnv
 
+from arrayferry.errors import OptionError
 from arrayferry.spaces.casting import cast_to_space
 from arrayferry.wrappers._boundary import RESET, STEP, checked
 
-__all__ = ["Prepare", "cast_reset", "cast_step", "chain", "with_arrays"]
+__all__ = ["Prepare", "cast_reset", "cast_step", "chain", "names_space", "with_arrays"]
 
 # From what a step or a reset returned to what is to be converted.
 Prepare: TypeAlias = Callable[[Any], tuple[Any, ...]]
@@ -29,6 +30,14 @@ def _prepare_by(steps: list[Prepare], result: Any) -> tuple[Any, ...]:
         result = step(result)
     prepared: tuple[Any, ...] = result
     return prepared
+
+
+def names_space(dtypes: Any) -> bool:
+    """Return whether the option `dtypes` is "space"; raise if it is another text."""
+    if isinstance(dtypes, str) and dtypes != "space":
+        hint = 'pass "space", or a mapping such as {"float64": "float32"}'
+        raise OptionError(f"dtypes={dtypes!r}", hint)
+    return isinstance(dtypes, str)
 
 
 def with_arrays(result: Any) -> tuple[Any, ...]:

@@ -98,7 +98,7 @@ def wrap(
         env: a Gymnasium environment, single or vector, of any framework.
         to: the agent's framework, by name or as a module.
         device: where the agent's arrays go.
-        env_xp: the environment's framework; None to learn it from the first array that it returns.
+        env_xp: the environment's framework; None to detect it.
         env_device: where actions go.
         copy: None for arrays that are yours, True for copies always, False for shared memory or an error.
         dtypes: casts to make on the way out, such as `{"float64": "float32"}`; or `"space"` to cast
@@ -124,12 +124,12 @@ def wrap(
         raise UnsupportedError(f"{_described(env)} is not a Gymnasium environment", _how_to_make(env))
     options: dict[str, Any] = {"env_device": env_device, "copy": copy, "dtypes": dtypes, "spaces": spaces}
     options |= {"reward_dtype": reward_dtype, "sanitize": sanitize}
-    mine = "dense_final" if is_vector else "scalars"
+    own_option = "dense_final" if is_vector else "scalars"
     for name, value in {"scalars": scalars, "dense_final": dense_final}.items():
         if value is not None:
-            (options if name == mine else unknown)[name] = value
+            (options if name == own_option else unknown)[name] = value
     kind = "a vector environment" if is_vector else "a single environment"
-    refuse_unknown(unknown, ["device", "env_xp", *options, mine], of=kind)
+    refuse_unknown(unknown, dict.fromkeys(["device", "env_xp", *options, own_option]), of=kind)
     wrapper: Any = vector.ArrayConversion if is_vector else single.ArrayConversion
     return wrapper(env, env_xp, to, target_device=device, **options)
 

@@ -21,7 +21,7 @@ from arrayferry.wrappers._function import (
     module_name_to_namespace,
     module_namespace,
 )
-from arrayferry.wrappers._prepare import cast_reset, cast_step, chain, with_arrays
+from arrayferry.wrappers._prepare import cast_reset, cast_step, chain, names_space, with_arrays
 from arrayferry.wrappers._watch import Mode, recorded, watched
 
 __all__ = [
@@ -43,7 +43,7 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
 
     Args:
         env: the environment to wrap.
-        env_xp: its framework, as a module or by name; None to learn it from what the environment returns.
+        env_xp: its framework, as a module or by name; None to detect it.
         target_xp: the agent's framework, as a module or by name.
         env_device: where actions go.
         target_device: where observations and infos go.
@@ -91,10 +91,8 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
         refuse_choice("spaces", spaces, "env", "target")
         refuse_choice("scalars", scalars, "python", "target")
         env = watched(env, sanitize, shared=copy is False)
-        by_space = isinstance(dtypes, str)
-        if isinstance(dtypes, str):
-            refuse_choice("dtypes", dtypes, "space")
-        casts = None if isinstance(dtypes, str) else dtypes
+        by_space = names_space(dtypes)
+        casts = None if dtypes == "space" else dtypes
         arguments = env_xp, target_xp, env_device, target_device, copy, casts, reward_dtype
         self._boundary = Boundary(env, *arguments, scalars=scalars)
         options = {"spaces": spaces, "scalars": scalars, "sanitize": recorded(sanitize)}

@@ -20,7 +20,7 @@ from arrayferry.wrappers._function import Device as Device
 from arrayferry.wrappers._function import array_conversion as array_conversion
 from arrayferry.wrappers._function import module_name_to_namespace as module_name_to_namespace
 from arrayferry.wrappers._function import module_namespace as module_namespace
-from arrayferry.wrappers._prepare import cast_reset, cast_step, chain
+from arrayferry.wrappers._prepare import cast_reset, cast_step, chain, names_space
 from arrayferry.wrappers._watch import Mode, recorded, watched
 
 __all__ = ["ArrayConversion"]
@@ -45,10 +45,10 @@ class ArrayConversion(_Wrapper[ArrayT], RecordConstructorArgs):
 
     Args:
         env: the vector environment to wrap.
-        env_xp: its framework, as a module or by name; None to learn it from what the environment returns.
+        env_xp: its framework, as a module or by name; None to detect it.
         target_xp: the agent's framework, as a module or by name.
         env_device: where actions go.
-        target_device: where all else goes.
+        target_device: where everything else goes.
         copy: None for arrays that are yours, True for copies always, False for shared memory or an error.
         dtypes: casts to make on the way out, such as `{"float64": "float32"}`; or `"space"` to cast
             observations to the dtypes that their space declares, checked.
@@ -90,10 +90,8 @@ class ArrayConversion(_Wrapper[ArrayT], RecordConstructorArgs):
             )
         refuse_choice("spaces", spaces, "env", "target")
         env = watched(env, sanitize, shared=copy is False)
-        by_space = isinstance(dtypes, str)
-        if isinstance(dtypes, str):
-            refuse_choice("dtypes", dtypes, "space")
-        casts = None if isinstance(dtypes, str) else dtypes
+        by_space = names_space(dtypes)
+        casts = None if dtypes == "space" else dtypes
         arguments = env_xp, target_xp, env_device, target_device, copy, casts, reward_dtype
         self._boundary = boundary = Boundary(env, *arguments, scalars="target")
         options = {"spaces": spaces, "dense_final": dense_final, "sanitize": recorded(sanitize)}
