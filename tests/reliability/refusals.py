@@ -279,6 +279,7 @@ ENVIRONMENTS: dict[str, Call] = {
     "wrappers.NumpyToTorch(vector environment)": lambda: wrappers.NumpyToTorch(_vector()),
     "wrappers.vector.NumpyToTorch(single environment)": lambda: wrappers.vector.NumpyToTorch(_single()),
     "step() returns four values": _step(np.zeros(2), 1.0, False, {}),
+    'wrap(env, dtypes="spaces")': lambda: arrayferry.wrap(_single(), "numpy", dtypes="spaces"),  # type: ignore[call-overload]
     'wrap(env, reward_dtype="float33")': lambda: arrayferry.wrap(_single(), "numpy", reward_dtype="float33"),
     "a reward that overflows reward_dtype": lambda: arrayferry.wrap(
         _Odd(np.zeros(2), 1e300, False, False, {}), "numpy", reward_dtype="float32"
