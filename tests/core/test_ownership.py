@@ -85,7 +85,7 @@ FRESH = {
 @targets
 def test_fresh_array_is_taken_over(target, case):
     make = Maker()
-    result = Converter(target).take(FRESH[case](make))
+    result = Converter(target)._convert_box([FRESH[case](make)])
     assert is_taken(result, make)
 
 
@@ -277,7 +277,7 @@ HELD = {
 def test_environment_that_returns_what_it_keeps_is_copied(target, case, wrap):
     make = Maker()
     environment = Environment(HELD[case](make))
-    result = Converter(target).take(wrap(environment.step()))
+    result = Converter(target)._convert_box([wrap(environment.step())])
     assert not is_taken(result, make)
     assert is_taken(environment.state, make)
 
