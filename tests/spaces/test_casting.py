@@ -112,6 +112,7 @@ def test_containers_come_back_as_themselves() -> None:
     assert type(found) is OrderedDict
     assert list(found) == ["y", "x"]
     assert type(found["y"]) is Pair
+    assert found["y"].one.dtype == np.int64
     assert found["x"].dtype == np.float32
     with pytest.raises(NarrowingError, match=r'^obs\["y"\]\[0\]'):
         cast_to_space(space, {"y": [1.5]})

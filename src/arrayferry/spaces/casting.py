@@ -87,9 +87,9 @@ def _rebuilt(value: Any, change: Callable[[Any, Any], Any]) -> Any:
     keys, values = container.open(value)
     names, new = list(keys), []
     for index, one in enumerate(values):
-        key = names[index] if index < len(names) else index
-        changed = key if isinstance(value, Mapping) else index
-        new.append(one if type(key) is Attribute else change(changed, one))
+        key = names[index] if isinstance(value, Mapping) else index
+        is_item = type(key) is not Attribute and index < len(value)  # the rest are attributes
+        new.append(change(key, one) if is_item else one)
     return container.build(value, keys, new)
 
 
