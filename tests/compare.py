@@ -128,3 +128,14 @@ def public_names(module: ModuleType) -> set[str]:
         if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
     }
     return defined | set(getattr(module, "__all__", ()))
+
+
+def arrays_in(value: Any) -> list[Any]:
+    """Return every NumPy array and tensor in a structure of dicts, lists and tuples."""
+    if type(value) is np.ndarray or type(value).__module__.startswith("torch"):
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return []
+    return [array for one in value for array in arrays_in(one)]

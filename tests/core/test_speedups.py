@@ -18,6 +18,7 @@ from arrayferry._core import walk
 from arrayferry._core.speedups import speedups
 from arrayferry._core.walk import Slot
 from arrayferry.wrappers._boundary import STEP, checked
+from compare import arrays_in
 from toys import Made
 
 PURE = speedups is None
@@ -85,16 +86,6 @@ def structure(r, keep, depth=3):
     if r.random() < 0.05 and type(made) is np.ndarray:
         keep.append(weakref.ref(made))
     return made
-
-
-def arrays_in(value):
-    if type(value) is np.ndarray or type(value).__module__.startswith("torch"):
-        return [value]
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, (list, tuple)):
-        return []
-    return [array for one in value for array in arrays_in(one)]
 
 
 def address(array):

@@ -13,20 +13,10 @@ import arrayferry
 from arrayferry._core import walk
 from arrayferry._core.speedups import speedups
 from arrayferry.spaces import members
+from compare import arrays_in
 from toys import Made
 
 needs_c = pytest.mark.skipif(speedups is None, reason="the part in C is not built, or switched off")
-
-
-def arrays_in(value):
-    """Every NumPy array and tensor in a structure."""
-    if type(value) is np.ndarray or type(value).__module__.startswith("torch"):
-        return [value]
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, (list, tuple)):
-        return []
-    return [array for one in value for array in arrays_in(one)]
 
 
 DATES = np.array(["2020-01-01"], "datetime64[D]")
