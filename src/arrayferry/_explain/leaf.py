@@ -10,8 +10,9 @@ import numpy as np
 from arrayferry._core.convert import Converter
 from arrayferry._core.dtypes import dtype_name
 from arrayferry._core.leaf import route
+from arrayferry._core.registry import framework_of
 from arrayferry._core.walk import KEEP
-from arrayferry._explain.reasons import REASONS, framework_of_array, have_common_memory
+from arrayferry._explain.reasons import REASONS, have_common_memory
 from arrayferry.errors import FerryError
 
 __all__ = ["Leaf", "kind_of", "leaf_of"]
@@ -74,7 +75,7 @@ def leaf_of(
         memory, reason, found = "left alone", "no-counterpart", value
     else:
         memory, reason = _outcome(value, found, converter, reason)
-    source, target = framework_of_array(value), converter.framework
+    source, target = framework_of(type(value)), converter.framework
     before, after = kind_of(value), kind_of(found)
     why = REASONS[reason].format(
         type=type(value).__name__,
@@ -101,9 +102,9 @@ def leaf_of(
 
 def _outcome(value: Any, found: Any, converter: Converter, reason: str) -> tuple[str, str]:
     """Return what became of the memory of a leaf that crossed, and the code of the reason."""
-    if framework_of_array(found) is None:
+    if framework_of(type(found)) is None:
         return ("left alone", "no-array") if found is value else ("converted", "number")
-    if framework_of_array(value) is None:
+    if framework_of(type(value)) is None:
         return "converted", "array"
     if converter.copy is False:  # else it would have been refused
         return "shared", "copy-false"

@@ -11,7 +11,7 @@ from arrayferry._core.convert import Converter
 from arrayferry._core.framework import Array, Framework
 from arrayferry._core.registry import framework_of
 
-__all__ = ["REASONS", "framework_of_array", "have_common_memory", "reason_to_copy"]
+__all__ = ["REASONS", "have_common_memory", "reason_to_copy"]
 
 REASONS: dict[str, str] = {
     # taken over or shared
@@ -66,7 +66,7 @@ def reason_to_copy(converter: Converter, array: Any, references: int | None) -> 
     """
     if converter.copy is True:
         return "copy-true"
-    source = framework_of_array(array)
+    source = framework_of(type(array))
     if not isinstance(array, np.ndarray):
         return "" if source is None else _reason_to_copy_from(source, converter.framework, array)
     if obstacle := ownership.obstacle_to_taking(array):
@@ -90,11 +90,6 @@ def _reason_to_copy_from(source: Framework, target: Framework, array: Any) -> st
     return "uncountable"
 
 
-def framework_of_array(value: Any) -> Framework | None:
-    """Return whose array it is; None for what is none, such as a NumPy scalar."""
-    return None if isinstance(value, np.generic) else framework_of(type(value))
-
-
 def have_common_memory(one: Any, other: Any) -> bool:
     """Return whether two arrays, of any frameworks, lie in the same memory, as far as NumPy can see it."""
     here, there = _view(one), _view(other)
@@ -102,7 +97,7 @@ def have_common_memory(one: Any, other: Any) -> bool:
 
 
 def _view(array: Any) -> Array | None:
-    source = framework_of_array(array)
+    source = framework_of(type(array))
     try:
         return None if source is None else source.to_numpy(array, True)
     except Exception:  # a look must not break what it looks at, and each framework refuses its own way
