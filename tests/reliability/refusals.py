@@ -267,6 +267,9 @@ def _sanitize_by_variable() -> Any:
 
 
 ENVIRONMENTS: dict[str, Call] = {
+    "wrap(env, num_envs=...) of a Gymnasium environment": lambda: arrayferry.wrap(
+        gym.make("CartPole-v1"), "numpy", num_envs=4
+    ),
     "wrap(what is no environment)": lambda: arrayferry.wrap(3, "numpy"),  # type: ignore[call-overload]
     "wrap(single environment, dense_final=True)": lambda: arrayferry.wrap(
         _single(), "numpy", dense_final=True

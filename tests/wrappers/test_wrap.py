@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 import arrayferry
 from arrayferry import wrappers
+from arrayferry.wrappers import _kinds
 from compare import assert_array, assert_crossed, seen
 from toys import Counter, Lettered, Recorder, Scripted
 
@@ -232,3 +233,41 @@ def test_options_of_the_other_kind_are_named():
         arrayferry.wrap(gym.make("CartPole-v1"), "numpy", dense_final=True)
     with pytest.raises(TypeError, match="scalars is not an option for a vector environment"):
         arrayferry.wrap(gym.make_vec("CartPole-v1", num_envs=2), "numpy", scalars="target")
+
+
+class Foreign:
+    """An environment of a package that nobody knows."""
+
+
+@pytest.fixture
+def kinds(monkeypatch: pytest.MonkeyPatch) -> dict[Any, _kinds.Kind]:
+    known: dict[Any, _kinds.Kind] = {}
+    monkeypatch.setattr(_kinds, "_KINDS", known)
+    return known
+
+
+@pytest.mark.parametrize("name", [Foreign, f"{Foreign.__module__.partition('.')[0]}:Foreign"])
+def test_a_registered_kind_is_adapted(kinds: dict[Any, _kinds.Kind], name: str | type) -> None:
+    kinds[name] = _kinds.Kind(adapt=lambda env, num_envs: gym.vector.SyncVectorEnv([Counter] * num_envs))
+
+    class Derived(Foreign): ...
+
+    assert arrayferry.wrap(Derived(), "numpy", num_envs=3).num_envs == 3
+    assert arrayferry.wrap((Derived(), {"gravity": 9.8}), "numpy", num_envs=2).num_envs == 2
+
+
+def test_a_kind_with_a_wrapper_of_its_own_gets_it(kinds: dict[Any, _kinds.Kind]) -> None:
+    kinds[Foreign] = _kinds.Kind(wrapper="builtins:dict")
+    with pytest.raises(TypeError):  # the wrapper's own complaint
+        arrayferry.wrap(Foreign(), "numpy")
+
+
+def test_a_kind_that_is_refused_says_what_to_do(kinds: dict[Any, _kinds.Kind]) -> None:
+    kinds[Foreign] = _kinds.Kind(hint="use its own make()")
+    with pytest.raises(arrayferry.FerryError, match=r"Foreign is not[\s\S]*use its own make"):
+        arrayferry.wrap(Foreign(), "numpy")
+
+
+def test_num_envs_is_for_environments_that_can_be_multiplied() -> None:
+    with pytest.raises(arrayferry.FerryError, match="make_vec"):
+        arrayferry.wrap(Counter(), "numpy", num_envs=4)

@@ -12,6 +12,7 @@ from arrayferry._core.convert import Namespace
 from arrayferry._core.messages import refuse_unknown
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers import array_conversion as single
+from arrayferry.wrappers._kinds import find_kind, resolve
 from arrayferry.wrappers.vector import array_conversion as vector
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def wrap(
     scalars: Literal["python", "target"] | None = None,
     dense_final: bool | None = None,
     sanitize: Mode | None = None,
+    num_envs: int | None = None,
     **unknown: NoReturn,
 ) -> Any:
     """Let an agent of any framework use an environment of any other.
@@ -109,6 +111,8 @@ def wrap(
         dense_final: vector environments only; True to get `final_obs` as one batch.
         sanitize: True to watch what crosses and warn of what is wrong with it, `"raise"` to raise it, False
             not to; None for what `arrayferry.sanitize()` has set.
+        num_envs: for environments written in JAX (`arrayferry.envs`): how many of them to step together as a
+            vector environment; None for a single one.
         **unknown: refused, with the option that was probably meant.
 
     Example:
@@ -118,10 +122,8 @@ def wrap(
         >>> obs
         tensor([ 0.0182, -0.0446, -0.0280, -0.0316])
     """
-    # Some native vector environments are both to isinstance: they act as vector environments.
-    is_vector = isinstance(env, VectorEnv)
-    if not is_vector and not isinstance(env, gym.Env):
-        raise UnsupportedError(f"{_described(env)} is not a Gymnasium environment", _how_to_make(env))
+    env, wrapper = _adapted(env, num_envs)
+    is_vector = wrapper is vector.ArrayConversion
     options: dict[str, Any] = {"env_device": env_device, "copy": copy, "dtypes": dtypes, "spaces": spaces}
     options |= {"reward_dtype": reward_dtype, "sanitize": sanitize}
     own_option = "dense_final" if is_vector else "scalars"
@@ -130,8 +132,24 @@ def wrap(
             (options if name == own_option else unknown)[name] = value
     kind = "a vector environment" if is_vector else "a single environment"
     refuse_unknown(unknown, dict.fromkeys(["device", "env_xp", *options, own_option]), of=kind)
-    wrapper: Any = vector.ArrayConversion if is_vector else single.ArrayConversion
     return wrapper(env, env_xp, to, target_device=device, **options)
+
+
+def _adapted(env: Any, num_envs: int | None) -> tuple[Any, Any]:
+    """Return an environment of any kind as one that a wrapper of ours takes, and that wrapper."""
+    kind = find_kind(env)
+    if kind is not None and kind.adapt is not None:
+        env, num_envs = resolve(kind.adapt)(env, num_envs), None
+    elif kind is not None and kind.wrapper is not None:
+        return env, resolve(kind.wrapper)
+    if not isinstance(env, (VectorEnv, gym.Env)):
+        hint = _how_to_make(env) if kind is None or kind.hint is None else kind.hint
+        raise UnsupportedError(f"{_described(env)} is not a Gymnasium environment", hint)
+    if num_envs is not None:
+        what = f"num_envs={num_envs} for {_described(env)}, which is a Gymnasium environment already"
+        raise UnsupportedError(what, "make many of it with gymnasium.make_vec, and wrap those")
+    # Some native vector environments are both to isinstance: they act as vector environments.
+    return env, vector.ArrayConversion if isinstance(env, VectorEnv) else single.ArrayConversion
 
 
 def _described(env: Any) -> str:
