@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from arrayferry import Converter, convert, frameworks
 from arrayferry._core.dtypes import dtype_name
 from arrayferry._core.registry import find_framework, framework_of
-from arrayferry.testing import arrays, bits, overwrite, structures, zip_leaves
+from arrayferry.testing import bits, overwrite
+from structures import arrays, structures, zip_leaves
 
 jax = pytest.importorskip("jax")
 

@@ -26,7 +26,8 @@ from hypothesis import strategies as st
 from arrayferry import Converter, convert, frameworks
 from arrayferry._core import convert as _convert
 from arrayferry.errors import CircularError, UnsupportedError
-from arrayferry.testing import CONTAINERS, SEPARATE, bits, zip_leaves
+from arrayferry.testing import SEPARATE, bits
+from structures import CONTAINERS, zip_leaves
 
 NAMES = [name for name, found in frameworks().items() if name not in SEPARATE and found.devices]
 

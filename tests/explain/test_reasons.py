@@ -11,7 +11,7 @@ import arrayferry
 from arrayferry._core import ownership
 from arrayferry._core.ownership import obstacle_to_taking
 from arrayferry._explain.reasons import REASONS
-from arrayferry.testing import arrays
+from structures import arrays
 
 
 @given(array=arrays())

@@ -10,7 +10,8 @@ import pytest
 
 from arrayferry import Converter, convert
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
-from arrayferry.testing import LAYOUTS, bits, edges, overwrite, zip_leaves
+from arrayferry.testing import LAYOUTS, bits, edges, overwrite
+from structures import zip_leaves
 
 
 class StandardArray:

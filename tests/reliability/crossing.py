@@ -11,7 +11,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from arrayferry.testing import zip_leaves
 from reliability.goal import Goal
 from reliability.subjects import Subject
 from reliability.values import (
@@ -26,6 +25,7 @@ from reliability.values import (
     raw,
     scribble,
 )
+from structures import zip_leaves
 
 
 def crosses_bit_by_bit(number: int, subject: Subject) -> None:

@@ -63,9 +63,9 @@ def array_from(data: Bytes) -> Any:
 
 def value_from(data: Bytes, depth: int = 5) -> Any:
     """A structure of arrays, numbers and other leaves."""
-    from arrayferry.testing import CONTAINERS
     from reliability.inputs import INPUTS
     from reliability.values import OTHERS
+    from structures import CONTAINERS
 
     kind = data.below(8)
     if kind < 3 and depth:
@@ -86,8 +86,8 @@ def check(raw_input: bytes) -> None:
     import jax
 
     import arrayferry
-    from arrayferry.testing import zip_leaves
     from reliability.values import DTYPES, NAMES, kind_of, made_in, raw
+    from structures import zip_leaves
 
     data = Bytes(raw_input)
     target, copy, x64 = data.one_of(NAMES), data.one_of([None, True, False]), bool(data.below(2))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import arrayferry
-from arrayferry.testing import zip_leaves
 from reliability import fuzz
+from structures import zip_leaves
 
 pytest.importorskip("torch")
 pytest.importorskip("jax")

@@ -13,7 +13,8 @@ import torch
 
 import arrayferry
 from arrayferry._core.registry import find_framework
-from arrayferry.testing import CONTAINERS, LAYOUTS, edges
+from arrayferry.testing import LAYOUTS, edges
+from structures import CONTAINERS
 
 NAMES = ("numpy", "torch", "jax")
 ROUTES = list(permutations(NAMES, 2))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from arrayferry import convert
-from arrayferry.testing import CONTAINERS, LAYOUTS, at_offset, bits, edges, overwrite, zip_leaves
+from arrayferry.testing import LAYOUTS, at_offset, bits, edges, overwrite
+from structures import CONTAINERS, zip_leaves
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -4,37 +4,12 @@
     >>> check_framework("numpy")
 
 To run each check as a test of its own, use `@pytest.mark.parametrize("check", CHECKS)` and call
-`check("numpy")`. `arrays`, `layouts` and `structures` are Hypothesis strategies for difficult values.
+`check("numpy")`.
 """
 
 from __future__ import annotations
 
 from arrayferry.testing.checks import CHECKS, SEPARATE, check_framework
-from arrayferry.testing.values import (
-    CONTAINERS,
-    LAYOUTS,
-    arrays,
-    at_offset,
-    bits,
-    edges,
-    layouts,
-    overwrite,
-    structures,
-    zip_leaves,
-)
+from arrayferry.testing.values import LAYOUTS, at_offset, bits, edges, overwrite
 
-__all__ = [
-    "CHECKS",
-    "check_framework",
-    "arrays",
-    "layouts",
-    "structures",
-    "LAYOUTS",
-    "CONTAINERS",
-    "SEPARATE",
-    "at_offset",
-    "bits",
-    "edges",
-    "overwrite",
-    "zip_leaves",
-]
+__all__ = ["CHECKS", "LAYOUTS", "SEPARATE", "at_offset", "bits", "check_framework", "edges", "overwrite"]
