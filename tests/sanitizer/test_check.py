@@ -85,7 +85,7 @@ def test_the_report_of_a_wrong_environment_is_plain_data() -> None:
     assert not report.ok
     assert {(one.kind, one.path) for one in report} == {("outside-space", "obs"), ("nan", "reward")}
     assert [one.kind for one in report.sharing] == ["kept"]  # what is known already is not said again
-    assert str(report).startswith("not safe as wrapped: 1 error, 1 warning\n")
+    assert str(report).startswith("not safe as wrapped (1 error, 1 warning); not safe with copy=False\n")
     plain = json.loads(json.dumps(report.as_dict()))
     assert plain["ok"] is False
     assert [arrayferry.sanitizer.Finding(**one) for one in plain["findings"]] == list(report)
@@ -113,7 +113,7 @@ def test_memory_that_cannot_be_shared() -> None:
     report = arrayferry.check(flipped, "torch", steps=5)
     assert report.ok
     assert report.shareable is None
-    assert report.verdict == "safe as wrapped; copy=False is not possible"
+    assert report.verdict.startswith("safe as wrapped; copy=False is not possible: obs: ")
     assert report.not_shared.startswith("obs: ")
     assert "negative strides" in report.not_shared
 

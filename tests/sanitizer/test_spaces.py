@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 import arrayferry
 import catalogue
-from arrayferry.sanitizer import spaces as sanitizer_spaces
+from arrayferry.sanitizer import values
 from toys import BOX
 
 
 def misfits(space: spaces.Space[Any], value: Any) -> dict[str, str]:
-    return dict(sanitizer_spaces.misfits(space, value))
+    return dict(values.misfits(values.parts_of(space, value)))
 
 
 def contains(space: spaces.Space[Any], value: Any) -> bool:

@@ -2,15 +2,11 @@
 
 | file | the one idea |
 |---|---|
-| `report.py` | a finding, and the report with its verdict |
-| `notes.py` | where findings are collected, and told once |
+| `report.py` | a finding, where findings are collected, and the report with its verdict |
 | `leaves.py` | the leaves of a value, and whether somebody holds their memory |
-| `memory.py` | memory that was handed over, as it was then |
 | `writes.py` | who wrote into memory that the other one sees |
-| `spaces.py` | which leaf of an observation is not in its space |
 | `values.py` | changed forms, values outside of their space, NaN |
-| `watching.py` | all of it, around every call of an environment |
-| `wrapper.py` | the wrappers for single and vector environments |
+| `wrapper.py` | the wrappers that look at all of it, around every call of an environment |
 | `driver.py` | `check`, which drives an environment, watched |
 
 The switch is below, in `wrappers/_watch.py`: a wrapper imports this only when it is on.

@@ -88,8 +88,6 @@ def _with_sharing(report: Report, env: Any, to: Namespace, steps: int, seed: int
         sharing=new,
         shareable=not any(finding.kind in _UNSAFE for finding in new),
         steps=report.steps + shared.steps,
-        seconds=report.seconds + shared.seconds,
-        watched=report.watched + shared.watched,
     )
 
 

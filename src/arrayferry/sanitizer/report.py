@@ -1,19 +1,23 @@
-"""What the sanitizer has to say: a finding, and the report that collects them."""
+"""What the sanitizer has to say: a finding, the notes in which findings are collected, and the report."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from arrayferry._core.messages import warn_caller
 from arrayferry.errors import FerryError
 
-__all__ = ["Finding", "Report", "SanitizerError", "SanitizerWarning", "Severity"]
+__all__ = ["Finding", "Notes", "Report", "SanitizerError", "SanitizerWarning", "Severity"]
 
-# An error: values that somebody holds changed, or are no numbers. A warning: what was promised is not
+# An error: values that somebody holds changed, or are not numbers. A warning: what was promised is not
 # so, or may not be. An info: it does no harm here, and is only collected.
 Severity = Literal["error", "warning", "info"]
+
+# The most findings that are kept: an info may have a new key in every step.
+_MANY = 1000
 
 
 class SanitizerWarning(UserWarning):
@@ -60,29 +64,71 @@ class Finding:
         """The leaf and the step."""
         return f"{self.path}, step {self.step}"
 
-    def __str__(self) -> str:
-        """Return where, what, and what to do, in one line."""
+    @property
+    def text(self) -> str:
+        """Where, what, how often, and what to do."""
         often = f" ({self.times} times)" if self.times > 1 else ""
-        return f"{self.severity}: {self.where}: {self.message}{often}" + (
-            f"; {self.hint}" if self.hint else ""
-        )
+        return f"{self.where}: {self.message}{often}{'; ' if self.hint else ''}{self.hint}"
 
-    def as_error(self) -> SanitizerError:
-        """Return it as an exception."""
-        error = SanitizerError(self.message, self.hint, self.where)
-        error.finding = self
-        return error
+    def __str__(self) -> str:
+        """Return the severity and the text in one line."""
+        return f"{self.severity}: {self.text}"
+
+
+class Notes:
+    """The findings about one environment, one for each kind and path.
+
+    Args:
+        on_finding: `"warn"` or `"raise"`; infos are only collected.
+
+    Attributes:
+        step: how many steps have been taken, the present one included.
+    """
+
+    def __init__(self, on_finding: Literal["warn", "raise"]) -> None:
+        self.step = 0
+        self._on_finding = on_finding
+        self._found: dict[tuple[str, str], Finding] = {}
+        self._new: list[Finding] = []
+
+    @property
+    def report(self) -> Report:
+        """All of them, in the order in which they were found."""
+        return Report(findings=tuple(self._found.values()), steps=self.step)
+
+    def has(self, kind: str, path: str) -> bool:
+        """Return whether this was found before."""
+        return (kind, path) in self._found
+
+    def add(self, kind: str, severity: Severity, path: str, message: str, hint: str = "") -> None:
+        """Note what was found in the present step."""
+        if known := self._found.get((kind, path)):
+            self._found[kind, path] = replace(known, times=known.times + 1)
+        elif len(self._found) < _MANY:
+            finding = Finding(
+                kind=kind, severity=severity, path=path, step=self.step, message=message, hint=hint
+            )
+            self._found[kind, path] = finding
+            self._new += [finding] if severity != "info" else []
+
+    def warn_or_raise(self) -> None:
+        """Warn of what is new, or raise it."""
+        new, self._new = self._new, []
+        for finding in new:
+            if self._on_finding == "raise":
+                error = SanitizerError(finding.message, finding.hint, finding.where)
+                error.finding = finding
+                raise error
+            warn_caller(str(finding), SanitizerWarning)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """All findings about an environment, and what it took to find them.
+    """All findings about an environment.
 
     Attributes:
         findings: what was found, in the order in which it was.
         steps: how many steps were watched.
-        seconds: the time that the watching took.
-        watched: the bytes of the arrays that were looked at.
         sharing: what `check` found beyond that with `copy=False`; empty if nobody tried.
         shareable: whether `check` found `copy=False` safe; None if nobody tried, or it cannot share.
         not_shared: why it cannot share; empty if it can, or nobody tried.
@@ -90,8 +136,6 @@ class Report:
 
     findings: tuple[Finding, ...]
     steps: int = 0
-    seconds: float = 0.0
-    watched: int = 0
     sharing: tuple[Finding, ...] = ()
     shareable: bool | None = None
     not_shared: str = ""
@@ -110,29 +154,24 @@ class Report:
     @property
     def verdict(self) -> str:
         """Whether the environment is safe as it is wrapped, and with `copy=False`, in words."""
-        if not self.ok:
-            counts = Counter(finding.severity for finding in self.findings if finding.severity != "info")
-            many = [f"{n} {severity}{'s' * (n > 1)}" for severity, n in sorted(counts.items())]
-            return f"not safe as wrapped: {', '.join(many)}"
+        counts = Counter(finding.severity for finding in self.findings)
+        many = [f"{n} {kind}{'s' * (n > 1)}" for kind in ("error", "warning") if (n := counts[kind])]
+        as_wrapped = f"not safe as wrapped ({', '.join(many)})" if many else "safe as wrapped"
         if self.not_shared:
-            return "safe as wrapped; copy=False is not possible"
+            return f"{as_wrapped}; copy=False is not possible: {self.not_shared}"
         if self.shareable is None:
-            return "safe as wrapped"
-        return (
-            f"safe as wrapped; {'safe with copy=False too' if self.shareable else 'not safe with copy=False'}"
-        )
+            return as_wrapped
+        if not self.shareable:
+            return f"{as_wrapped}; not safe with copy=False"
+        return f"{as_wrapped}; {'copy=False adds nothing to that' if many else 'safe with copy=False too'}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as plain data, for JSON."""
         return {"verdict": self.verdict, **asdict(self), "ok": self.ok}
 
     def __str__(self) -> str:
-        """Return the verdict, a line for each finding, and what it took."""
+        """Return the verdict, a line for each finding, and the number of steps."""
         lines = [self.verdict, *map(str, self.findings)]
         if self.sharing:
             lines += ["with copy=False:", *(f"  {finding}" for finding in self.sharing)]
-        if self.not_shared:
-            lines.append(f"copy=False is not possible: {self.not_shared}")
-        return "\n".join(
-            [*lines, f"{self.steps:,} steps; watching {self.watched / 1e6:,.3g} MB took {self.seconds:.3g} s"]
-        )
+        return "\n".join([*lines, f"{self.steps:,} steps"])

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
+from arrayferry._core.containers import DICT
 from arrayferry._core.dtypes import ML_DTYPES
+from arrayferry._core.registry import describe
 from arrayferry.sanitizer.leaves import Form, Leaf, first_where
-from arrayferry.sanitizer.notes import Notes
-from arrayferry.sanitizer.report import Severity
-from arrayferry.sanitizer.spaces import changeable, misfits
+from arrayferry.sanitizer.report import Notes, Severity
+from arrayferry.spaces.members import to_numpy
 
-if TYPE_CHECKING:
-    from gymnasium import spaces
-
-__all__ = ["Values"]
-
-# A program that has new keys in every info must not make the table grow with it.
-_MANY = 10_000
+__all__ = ["Values", "misfits", "parts_of"]
 
 _HINTS = {
     "framework": "return arrays of one framework from reset() and step()",
@@ -31,9 +29,18 @@ _SOURCES = {"action": "look at the policy", "reward": "look at the reward's form
 # Python's int and NumPy's int64 become the same in most frameworks.
 _INTEGERS = {("python", "int", ()), ("numpy", "int64", ())}
 
+# A program that has new keys in every info must not make the table of forms grow with it.
+_MANY = 10_000
+
+# Spaces whose members all have one form.
+_FIXED = (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete, spaces.Dict, spaces.Tuple)
+
+# A value with its path and its space.
+_Part = tuple[str, spaces.Space[Any], Any]
+
 
 class Values:
-    """What has been seen so far, for comparison.
+    """The forms that have been seen so far, for comparison.
 
     Args:
         notes: where to say what was found.
@@ -43,66 +50,44 @@ class Values:
     def __init__(self, notes: Notes, single: bool) -> None:
         self._notes, self._single = notes, single
         self._forms: dict[str, Form] = {}
-        self._paths: set[str] | None = None
-        self._space: spaces.Space[Any] | None = None
-        self._changeable: tuple[str, ...] = ()
 
     def look_at(self, leaves: Sequence[Leaf], obs: Any, space: spaces.Space[Any]) -> None:
         """Look at what the environment returned."""
-        if space is not self._space:
-            self._space, self._paths, self._changeable = space, None, tuple(changeable(space))
         self.look_for_nan(leaves)
-        self._compare_forms(leaves)
-        try:
-            found = list(misfits(space, obs))
-        except Exception as error:  # a space of the user's own may do anything
-            found = [("obs", f"contains() of its space raised {type(error).__name__}: {error}")]
-        for path, why in found:
+        parts = list(parts_of(space, obs))
+        changeable = tuple(path for path, part, _ in parts if not isinstance(part, _FIXED))
+        for leaf in leaves:
+            is_flag = self._single and leaf.name in ("terminated", "truncated")
+            is_looked_at = leaf.name == "obs" or (leaf.view is not None and not is_flag)
+            if is_looked_at and not leaf.path.startswith(changeable):
+                self._compare_form(leaf)
+        for path, why in misfits(parts):
             self._notes.add("outside-space", "warning", path, why, "repair the observation or its space")
 
     def look_for_nan(self, leaves: Sequence[Leaf]) -> None:
         """Look for NaN, in actions too; and for infinity in rewards: in observations, the space decides."""
         for leaf in leaves:
-            if _has_any(np.isnan, leaf.view):
-                self._note_number("nan", np.isnan, leaf, leaves)
-            if leaf.name == "reward" and _has_any(np.isinf, leaf.view):
-                self._note_number("inf", np.isinf, leaf, leaves)
+            self._look_for("nan", "NaN", np.isnan, leaf, leaves)
+            if leaf.name == "reward":
+                self._look_for("inf", "infinite", np.isinf, leaf, leaves)
 
-    def _note_number(self, kind: str, is_it: Any, leaf: Leaf, leaves: Sequence[Leaf]) -> None:
-        bad = is_it(leaf.view) & _present(leaf, leaves)
-        if bad.any():
+    def _look_for(self, kind: str, word: str, is_it: Any, leaf: Leaf, leaves: Sequence[Leaf]) -> None:
+        if _has_any(is_it, leaf.view) and (bad := is_it(leaf.view) & _present(leaf, leaves)).any():
             severity: Severity = "warning" if leaf.name == "info" else "error"
-            message = f"{first_where(bad)[1]} is {'NaN' if kind == 'nan' else 'infinite'}"
             hint = _SOURCES.get(leaf.name, "look for it in the environment")
-            self._notes.add(kind, severity, leaf.path, message, hint)
-
-    def _compare_forms(self, leaves: Sequence[Leaf]) -> None:
-        fixed = [leaf for leaf in leaves if not leaf.path.startswith(self._changeable)]
-        for leaf in fixed:
-            is_flag = self._single and leaf.name in ("terminated", "truncated")
-            if leaf.name == "obs" or (leaf.view is not None and not is_flag):
-                self._compare_form(leaf)
-        paths = {leaf.path for leaf in fixed if leaf.name == "obs"}
-        first = self._paths = paths if self._paths is None else self._paths
-        self._note_paths("appeared", paths - first, "the first observation did not have it")
-        self._note_paths("disappeared", first - paths, "the first observation had it")
-
-    def _note_paths(self, kind: str, paths: set[str], message: str) -> None:
-        for path in sorted(paths):
-            self._notes.add(kind, "warning", path, message, "return the same leaves each time")
+            self._notes.add(kind, severity, leaf.path, f"{first_where(bad)[1]} is {word}", hint)
 
     def _compare_form(self, leaf: Leaf) -> None:
         new = leaf.form
         old = self._forms.get(leaf.path, new)
         if len(self._forms) < _MANY or leaf.path in self._forms:
             self._forms[leaf.path] = new
-        if old != new:
-            is_number = self._single and leaf.name == "reward"
-            harmless = leaf.name == "info" or is_number or {old, new} == _INTEGERS
-            for word, was, now in _differences(old, new):
-                message = f"its {word} was {was}, and is {now}"
-                severity: Severity = "info" if harmless else "warning"
-                self._notes.add(f"{word}-changed", severity, leaf.path, message, _HINTS[word])
+        is_number = self._single and leaf.name == "reward"
+        harmless = leaf.name == "info" or is_number or {old, new} == _INTEGERS
+        for word, was, now in _differences(old, new):
+            message = f"its {word} was {was}, and is {now}"
+            severity: Severity = "info" if harmless else "warning"
+            self._notes.add(f"{word}-changed", severity, leaf.path, message, _HINTS[word])
 
 
 def _differences(old: Form, new: Form) -> Iterator[tuple[str, Any, Any]]:
@@ -133,3 +118,67 @@ def _present(leaf: Leaf, leaves: Sequence[Leaf]) -> Any:
     if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != shape[: mask.ndim]:
         return np.ones(shape, bool)
     return mask.reshape(mask.shape + (1,) * (len(shape) - mask.ndim))
+
+
+# ---- is it in its space? --------------------------------------------------------------------------------
+
+
+def parts_of(space: spaces.Space[Any], value: Any, path: str = "obs") -> Iterator[_Part]:
+    """Yield what a value consists of, as far as its Dict and Tuple spaces say so."""
+    if type(space).contains is spaces.Dict.contains:  # else it has its own idea of a member
+        inner = space.spaces  # type: ignore[attr-defined]
+        is_alike = isinstance(value, dict) and value.keys() == inner.keys()
+    elif type(space).contains is spaces.Tuple.contains:
+        inner = dict(enumerate(space.spaces))  # type: ignore[attr-defined]
+        is_alike = isinstance(value, (tuple, list)) and len(value) == len(inner)
+    else:
+        is_alike = False
+    if not is_alike:
+        yield path, space, value
+        return
+    for key, part in inner.items():
+        yield from parts_of(part, value[key], path + DICT.step([key], 0))
+
+
+def misfits(parts: Iterable[_Part]) -> Iterator[tuple[str, str]]:
+    """Yield the path of each part that its space does not contain, and why.
+
+    >>> space = spaces.Dict(camera=spaces.Box(0, 255, (2, 2), np.uint8), lives=spaces.Discrete(3))
+    >>> for path, why in misfits(parts_of(space, {"camera": np.zeros((2, 3), np.uint8), "lives": 2})):
+    ...     print(path, "-", why)
+    obs["camera"] - it is not in Box(0, 255, (2, 2), uint8): it is uint8[2,3] numpy, 0 to 0
+    """
+    for path, space, value in parts:
+        try:
+            if not _contains(space, value):
+                yield path, f"it is not in {space}: it is {_shown(value)}"
+        except Exception as error:  # a space of the user's own may do anything
+            yield path, f"contains() of its space raised {type(error).__name__}: {error}"
+
+
+def _contains(space: spaces.Space[Any], value: Any) -> bool:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what a space says to some values is not about us
+        with suppress(Exception):  # arrays of another framework are strange to some
+            if space.contains(value):
+                return True
+        return bool(space.contains(_without_nan(to_numpy(value), space)))
+
+
+def _without_nan(value: Any, space: Any) -> Any:
+    """Return a Box's array with the lowest member in place of NaN, which is a finding of its own."""
+    is_float = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    if not is_float or not isinstance(space, spaces.Box) or value.shape != space.shape:
+        return value
+    return np.where(np.isnan(value), space.low.astype(value.dtype), value)
+
+
+def _shown(value: Any) -> str:
+    """Return a number itself, the keys of a dict, and what an array is with its range."""
+    if isinstance(value, (int, float, np.number)):
+        return str(value)
+    if isinstance(value, dict):
+        return f"a dict of {list(value)}"
+    if isinstance(value, np.ndarray) and value.size and value.dtype.kind in "iuf":
+        return f"{describe(value)}, {value.min()} to {value.max()}"
+    return describe(value)

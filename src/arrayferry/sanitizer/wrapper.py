@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
 
+from arrayferry._core.messages import refuse_choice
 from arrayferry.errors import UnsupportedError
-from arrayferry.sanitizer.report import Report
-from arrayferry.sanitizer.watching import Watching
-from arrayferry.wrappers._boundary import STEP
+from arrayferry.sanitizer.leaves import PASSED, read
+from arrayferry.sanitizer.report import Notes, Report
+from arrayferry.sanitizer.values import Values
+from arrayferry.sanitizer.writes import Writes
+from arrayferry.wrappers._boundary import RESET, STEP
 
 __all__ = ["Sanitizer", "VectorSanitizer", "findings", "watch"]
 
@@ -23,15 +26,76 @@ else:
     _VectorWrapper = VectorWrapper  # which is not generic before Gymnasium 1.4
 
 
-class Sanitizer(Watching, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class _Watching:
+    """What both sanitizers share: they look at what goes in and comes out. They read, and never write."""
+
+    env: Any
+
+    def __init__(self, env: Any, shared: bool = False, on_finding: Literal["warn", "raise"] = "warn") -> None:
+        refuse_choice("on_finding", on_finding, "warn", "raise")
+        RecordConstructorArgs.__init__(self, shared=shared, on_finding=on_finding)  # type: ignore[arg-type]
+        self.shared = shared
+        self._notes = Notes(on_finding)
+        self._values = Values(self._notes, single=not isinstance(env, VectorEnv))
+        self._writes = Writes(self._notes, shared, 2 if _has_checker(env) else 0)
+        super().__init__(env)  # type: ignore[call-arg]  # that of the wrapper
+
+    @property
+    def report(self) -> Report:
+        """What was found so far."""
+        return self._notes.report
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
+        """Start an episode, watched."""
+        return self._watch([], lambda: self.env.reset(seed=seed, options=options), RESET)
+
+    def render(self) -> Any:
+        """Render, watched: it may write where it should not, too."""
+        return self._watch([], self.env.render)
+
+    def _watch(self, box: list[Any], call: Callable[[], Any], names: Sequence[str] = ()) -> Any:
+        """Return what a call of the environment returns; the box has the action, if it is a step."""
+        self._notes.step += len(box)
+        self._look(self._look_at_action, box)
+        try:
+            result = call()
+        except BaseException:
+            self._writes.forget()  # whatever it wrote until then, nobody is to blame
+            raise
+        if type(result) is not tuple or len(result) != len(names):
+            self._look(self._writes.returned, [])  # whoever is outside will say that it is not as expected
+            return result
+        returned = [*result]
+        del result  # so that the list alone holds the values, and it can be told who else does
+        self._look(self._look_at_results, returned, names)
+        return tuple(returned)
+
+    def _look_at_action(self, box: list[Any]) -> None:
+        leaves = read(box, ("action",), PASSED)
+        self._writes.entering(leaves)
+        self._values.look_for_nan(leaves)
+
+    def _look_at_results(self, box: list[Any], names: Sequence[str]) -> None:
+        leaves = read(box, names)
+        self._writes.returned(leaves)
+        self._values.look_at(leaves, box[0], self.env.observation_space)
+
+    def _look(self, look: Callable[..., None], *arguments: Any) -> None:
+        try:
+            look(*arguments)
+        except Exception as error:  # the environment and its agent shall not notice that they are watched
+            message = f"{type(error).__name__}: {error}"
+            self._notes.add("unwatched", "info", "sanitizer", message, "please report it, with the value")
+        self._notes.warn_or_raise()
+
+
+class Sanitizer(_Watching, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Watches a single environment. `arrayferry.wrap(env, to, sanitize=True)` puts it in its place.
 
     Args:
         env: the environment.
         shared: whether the agent sees the environment's memory: `copy=False`.
         on_finding: `"warn"`, or `"raise"` to stop at the first finding that is more than an info.
-        steps: for how many steps memory that was handed out is watched.
-        limit: how many bytes may be kept for that; beyond, the oldest are watched no more.
 
     Example:
         >>> import gymnasium as gym
@@ -48,7 +112,7 @@ class Sanitizer(Watching, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
         return self._watch(box, lambda: self.env.step(box[0]), STEP)
 
 
-class VectorSanitizer(Watching, _VectorWrapper, RecordConstructorArgs):
+class VectorSanitizer(_Watching, _VectorWrapper, RecordConstructorArgs):
     """Watches a vector environment; the arguments are those of `Sanitizer`."""
 
     def step(self, actions: Any) -> Any:
@@ -72,14 +136,14 @@ class VectorSanitizer(Watching, _VectorWrapper, RecordConstructorArgs):
 
 def watch(env: Any, *, shared: bool, on_finding: Literal["warn", "raise"]) -> Any:
     """Return the environment inside a sanitizer; one that is in such a sanitizer already, as it is."""
-    if isinstance(env, Watching) and env.shared is shared:
+    if isinstance(env, _Watching) and env.shared is shared:
         return env
     kind: Any = VectorSanitizer if isinstance(env, VectorEnv) else Sanitizer
     return kind(env, shared=shared, on_finding=on_finding)
 
 
 def findings(env: Any) -> Report:
-    """Return what the sanitizers in a stack of wrappers have found so far, and what that has cost.
+    """Return what the sanitizers in a stack of wrappers have found so far.
 
     Those in the environments of a `SyncVectorEnv` are included; those in worker processes are not.
 
@@ -89,17 +153,22 @@ def findings(env: Any) -> Report:
     reports = [one.report for one in _sanitizers(env)]
     if not reports:
         raise UnsupportedError("no sanitizer watches this environment", "wrap(env, to, sanitize=True)")
-    return Report(
-        findings=tuple(finding for report in reports for finding in report.findings),
-        steps=max(report.steps for report in reports),
-        seconds=sum(report.seconds for report in reports),
-        watched=sum(report.watched for report in reports),
-    )
+    found = tuple(finding for report in reports for finding in report)
+    return Report(findings=found, steps=max(report.steps for report in reports))
 
 
-def _sanitizers(env: Any) -> Iterator[Watching]:
-    if isinstance(env, Watching):
+def _sanitizers(env: Any) -> Iterator[_Watching]:
+    if isinstance(env, _Watching):
         yield env
     inner = [env.env] if isinstance(env, (gym.Wrapper, VectorWrapper)) else []
     for one in env.envs if isinstance(env, SyncVectorEnv) else inner:
         yield from _sanitizers(one)
+
+
+def _has_checker(env: Any) -> bool:
+    """Return whether Gymnasium's checker is inside: it keeps the first two observations for a while."""
+    while isinstance(env, gym.Wrapper):
+        if isinstance(env, gym.wrappers.PassiveEnvChecker):
+            return True
+        env = env.env
+    return False

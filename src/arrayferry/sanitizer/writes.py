@@ -3,22 +3,71 @@
 What has changed when a call enters was changed by the agent; what has changed when it returns, by the
 environment. If memory is private (`copy` is not False), nobody sees the other's: that an environment
 fills its buffers again is then worth knowing, and no more.
+
+Only memory that somebody may still write is watched: an array that nobody but the receiver holds is the
+receiver's own (see `leaves`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from sys import getrefcount
+from typing import Any
 
-from arrayferry.sanitizer.leaves import Leaf
-from arrayferry.sanitizer.memory import Loan, Loans
-from arrayferry.sanitizer.notes import Notes
-from arrayferry.sanitizer.report import Severity
+import numpy as np
+
+from arrayferry._core.framework import Array
+from arrayferry.sanitizer.leaves import Leaf, first_where
+from arrayferry.sanitizer.report import Notes, Severity
 
 __all__ = ["Writes"]
+
+# For how many steps memory that was handed over is watched.
+_STEPS = 4
 
 _PROTECTED = "the agent has copies, so there is nothing to do unless you want copy=False"
 _UNPROTECTED = "return a copy from the environment, or leave copy at None"
 _OWN = "copy it before writing to it, or leave copy at None"
+
+
+@dataclass(slots=True, eq=False)
+class _Snapshot:
+    """One array that was handed over: the leaf, the step, and a copy of its memory at that time."""
+
+    leaf: Leaf
+    step: int
+    before: Array
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """The same for two views of the same memory."""
+        view = self.leaf.view
+        return view.__array_interface__["data"][0], view.shape, view.strides, view.dtype.str
+
+    def has_changed(self) -> bool:
+        """Return whether it looks different now. Bytes count: a NaN equals itself, and -0.0 is not 0.0."""
+        now, before = _bytes(self.leaf.view), self.before
+        if now.size % 8 == 0:  # eight at a time
+            now, before = now.view(np.uint64), before.view(np.uint64)
+        return not (now == before).all()
+
+    def change(self) -> str:
+        """Return what has changed, in words."""
+        view = self.leaf.view
+        before = self.before.view(view.dtype).reshape(view.shape)
+        differs = (_bytes(view) != self.before).reshape(*view.shape, -1).any(axis=-1)
+        index, where = first_where(differs)
+        many = f"{int(differs.sum())} of {differs.size} elements"
+        return f"{many} changed, {where} was {before[index]} and is {view[index]}"
+
+
+def _bytes(view: Array) -> Array:
+    """Return the memory as one row of bytes; a copy of it where it is not in one piece."""
+    return np.ascontiguousarray(view).reshape(-1).view(np.uint8)
+
+
+def _snapshot(leaf: Leaf, step: int) -> _Snapshot:
+    return _Snapshot(leaf, step, _bytes(leaf.view).copy())
 
 
 class Writes:
@@ -28,86 +77,89 @@ class Writes:
         notes: where to say what was found.
         shared: whether they see the same memory: `copy=False`.
         trusted: the first step in which an array that is held is held by the environment itself.
-        loans: what was handed over.
     """
 
-    def __init__(self, notes: Notes, shared: bool, trusted: int, loans: Loans) -> None:
-        self._notes, self._shared, self._trusted, self._loans = notes, shared, trusted, loans
-        self._actions: list[Loan] = []
-        self._counts: list[int] = []
+    def __init__(self, notes: Notes, shared: bool, trusted: int) -> None:
+        self._notes, self._shared, self._trusted = notes, shared, trusted
+        self.forget()
 
-    def entering(self, action: list[Leaf]) -> None:
-        """Note what the agent wrote to in its turn, and lend what it hands in."""
-        if not self._shared:
-            return
-        for loan in self._loans:
-            if loan.changed():
-                self._blame_agent(loan)
-                loan.bytes_then = Loan.of(loan.leaf, loan.step).bytes_then
-        # An array that only this call holds was made on the way: the agent does not see it.
-        lent = [leaf for leaf in action if leaf.in_place and leaf.held is not False]
-        self._actions = [Loan.of(leaf, self._notes.step) for leaf in lent if self._fits(leaf)]
-        self._counts = self._count()
-
-    def returned(self, results: list[Leaf]) -> None:
-        """Note what the environment wrote to in its turn, and lend what it kept and what it hands out."""
-        counts = self._count()
-        actions, self._actions = self._actions, []
-        for loan in (*self._loans, *actions):
-            if loan.changed():
-                self._blame_environment(loan)
-                self._loans.drop(loan)
-        handed_out = {id(leaf.value) for leaf in results}
-        for loan, before, after in zip(actions, self._counts, counts):
-            if after > before and id(loan.leaf.value) not in handed_out:
-                self._loans.add(Loan.of(loan.leaf, loan.step))
-        for leaf in results:
-            if leaf.in_place and leaf.held is not False:  # else it is the agent's own, or out of sight
-                self._lend(leaf)
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy watches nothing: the arrays would be copied, and be nobody's.
+        return {**vars(self), "_watched": {}, "_actions": [], "_counts": []}
 
     def forget(self) -> None:
         """Stop watching all that was handed over so far."""
-        self._loans.clear()
-        self._actions = []
+        self._watched: dict[tuple[Any, ...], _Snapshot] = {}
+        self._actions: list[_Snapshot] = []
+        self._counts: list[int] = []
+
+    def entering(self, action: list[Leaf]) -> None:
+        """Note what the agent wrote to in its turn, and remember the action that it hands in."""
+        if not self._shared:
+            return
+        for one in self._watched.values():
+            if one.has_changed():
+                self._blame_agent(one)
+                one.before = _bytes(one.leaf.view).copy()
+        # An array that only this call holds was made on the way: the agent does not see it.
+        seen = [leaf for leaf in action if leaf.in_place and leaf.held is not False]
+        self._actions = [_snapshot(leaf, self._notes.step) for leaf in seen]
+        self._counts = self._count()
+
+    def returned(self, results: list[Leaf]) -> None:
+        """Note what the environment wrote to in its turn; watch what it kept and what it hands out."""
+        counts = self._count()
+        actions, self._actions = self._actions, []
+        for one in (*self._watched.values(), *actions):
+            if one.has_changed():
+                self._blame_environment(one)
+                self._watched.pop(one.key, None)
+        handed_out = {id(leaf.value) for leaf in results}
+        for one, before, after in zip(actions, self._counts, counts):
+            if after > before and id(one.leaf.value) not in handed_out:
+                self._watch(one.leaf)
+        for leaf in results:
+            if leaf.in_place and leaf.held is not False:  # else it is the agent's own, or out of sight
+                self._watch_result(leaf)
+        oldest = self._notes.step - _STEPS
+        self._watched = {key: one for key, one in self._watched.items() if one.step > oldest}
 
     def _count(self) -> list[int]:
-        return [getrefcount(loan.leaf.value) for loan in self._actions]
+        return [getrefcount(one.leaf.value) for one in self._actions]
 
-    def _lend(self, leaf: Leaf) -> None:
-        step = self._notes.step
-        if self._shared and leaf.held and leaf.name == "obs" and step >= self._trusted:
+    def _watch_result(self, leaf: Leaf) -> None:
+        if self._shared and leaf.held and leaf.name == "obs" and self._notes.step >= self._trusted:
             message = "the environment keeps this memory: what the agent writes here, the environment reads"
             self._notes.add("kept", "info", leaf.path, message, _OWN)
-        is_known = not self._shared and self._notes.has("environment-wrote", leaf.path)  # and does no harm
-        if not is_known and self._fits(leaf):
-            self._loans.add(Loan.of(leaf, step))
+        if self._shared or not self._notes.has("environment-wrote", leaf.path):  # else known and harmless
+            self._watch(leaf)
 
-    def _fits(self, leaf: Leaf) -> bool:
-        fits = bool(leaf.view.nbytes <= self._loans.limit)
-        if not fits:
-            message = f"its {leaf.view.nbytes:,} bytes are too many to watch for writes"
-            self._notes.add("unwatched", "info", leaf.path, message, "Sanitizer(env, limit=...)")
-        return fits
+    def _watch(self, leaf: Leaf) -> None:
+        """Watch a leaf, in place of an older one of the same memory; of the same step, the first counts."""
+        new = _snapshot(leaf, self._notes.step)
+        known = self._watched.get(new.key)
+        if known is None or known.step != new.step:
+            self._watched[new.key] = new
 
-    def _blame_agent(self, loan: Loan) -> None:
-        leaf, held = loan.leaf, loan.leaf.held
-        if leaf.name == "action":
-            what = f"its action of step {loan.step}, which the environment has kept"
-            self._blame("agent", "error", loan, what, _OWN)
-        elif not held or loan.step >= self._trusted:
+    def _blame_agent(self, one: _Snapshot) -> None:
+        name, held = one.leaf.name, one.leaf.held
+        if name == "action":
+            what = f"its action of step {one.step}, which the environment has kept"
+            self._blame("agent", "error", one, what, _OWN)
+        elif not held or one.step >= self._trusted:
             holds = "still holds" if held else "may still hold"
-            what = f"{leaf.name} of step {loan.step}, which the environment {holds}"
-            self._blame("agent", "error" if held else "warning", loan, what, _OWN)
+            what = f"{name} of step {one.step}, which the environment {holds}"
+            self._blame("agent", "error" if held else "warning", one, what, _OWN)
 
-    def _blame_environment(self, loan: Loan) -> None:
-        what = f"{loan.leaf.name} of step {loan.step}, which it had handed out"
-        if loan.leaf.name == "action":
-            what = f"the agent's action of step {loan.step}"
+    def _blame_environment(self, one: _Snapshot) -> None:
+        what = f"{one.leaf.name} of step {one.step}, which it had handed out"
+        if one.leaf.name == "action":
+            what = f"the agent's action of step {one.step}"
         hint = _UNPROTECTED if self._shared else _PROTECTED
-        self._blame("environment", "error" if self._shared else "info", loan, what, hint)
+        self._blame("environment", "error" if self._shared else "info", one, what, hint)
 
-    def _blame(self, who: str, severity: Severity, loan: Loan, what: str, hint: str) -> None:
-        kind, path = f"{who}-wrote", loan.leaf.path
+    def _blame(self, who: str, severity: Severity, one: _Snapshot, what: str, hint: str) -> None:
+        kind, path = f"{who}-wrote", one.leaf.path
         # To say what has changed takes long for large arrays, and is said once.
-        change = "" if self._notes.has(kind, path) else loan.change()
+        change = "" if self._notes.has(kind, path) else one.change()
         self._notes.add(kind, severity, path, f"the {who} wrote into {what}: {change}", hint)

@@ -11,7 +11,7 @@ import numpy as np
 
 from arrayferry._core.convert import convert
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
-from arrayferry._core.framework import Array
+from arrayferry._core.framework import Array, Framework
 from arrayferry._core.registry import framework_of
 
 __all__ = ["LAYOUTS", "all_dtypes", "at_offset", "bits", "edges", "in_numpy", "overwrite"]
@@ -27,11 +27,17 @@ def in_numpy(array: Any) -> Array:
     """Return a NumPy view or copy of any framework's array."""
     if isinstance(array, (np.ndarray, np.generic)):
         return np.asarray(array)
-    framework = framework_of(type(array))
-    found = None if framework is None else framework.to_numpy(array, False)
+    found = _framework_of(array).to_numpy(array, False)
     if found is None:
-        raise AssertionError(f"{array!r} is not an array that NumPy could hold")
+        raise AssertionError(f"{array!r} has no counterpart in NumPy")
     return found
+
+
+def _framework_of(array: Any) -> Framework:
+    framework = framework_of(type(array))
+    if framework is None:
+        raise AssertionError(f"{array!r} is not an array")
+    return framework
 
 
 def overwrite(array: Any) -> bool:
@@ -40,7 +46,7 @@ def overwrite(array: Any) -> bool:
         values = np.array(in_numpy(array), order="C")
         overwrite(values)
         try:
-            array[...] = convert(values, framework_of(type(array)))
+            array[...] = convert(values, _framework_of(array))
         except (TypeError, RuntimeError):  # it is immutable; or cannot be set in this dtype
             return False
         if bits(array) != bits(values):
