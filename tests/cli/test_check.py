@@ -7,7 +7,6 @@ import json
 import pytest
 
 import arrayferry
-from arrayferry.cli.check import verdict
 from arrayferry.sanitizer import Finding, Report
 
 OUTSIDE = Finding(
@@ -53,7 +52,7 @@ KEPT = Finding(kind="kept", severity="info", path="obs", step=2, message="the en
     ],
 )
 def test_verdict(report, words):
-    assert "; ".join(verdict(report)) == words
+    assert report.verdict == words
 
 
 @pytest.fixture

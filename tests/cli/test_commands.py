@@ -10,19 +10,19 @@ import arrayferry
 from arrayferry.cli.commands import COMMANDS, parse
 
 WRONG = {
-    "expln CartPole-v1": "there is no command 'expln': did you mean explain?",
-    "polish": "the commands are doctor, explain, bench, check",
+    "expln CartPole-v1": "invalid choice: 'expln'",
+    "polish": "invalid choice: 'polish'",
     "explain": "arguments are required: ENV",
-    "explain CartPole-v1 --vectr 3": "explain does not know '--vectr': did you mean --vector?",
-    "explain CartPole-v1 Pendulum-v1": "explain does not know 'Pendulum-v1'",
+    "explain CartPole-v1 --vectr 3": "unrecognized argument --vectr: did you mean --vector?",
+    "explain CartPole-v1 Pendulum-v1": "unrecognized argument Pendulum-v1",
     "explain CartPole-v1 --vector 0": "'0' is not a whole number of at least 1",
     "explain CartPole-v1 --copy sometimes": "invalid choice: 'sometimes'",
-    "explain CartPol-v1": "there is no environment 'CartPol-v1': did you mean CartPole-v1",
+    "explain CartPol-v1": "CartPol-v1 cannot be made: Environment `CartPol` doesn't exist. Did you mean",
     "explain CartPole-v1 --to nump": "did you mean 'numpy'?",
     "explain CartPole-v1 --to numpy --device cuda:7": "no device 'cuda:7'",
     "explain CartPole-v1 --to numpy --dtypes float64": "write old=new",
     "explain CartPole-v1 --to numpy --dtypes float64=floot": "'floot'",
-    "bench CartPol-v1 --to numpy": "did you mean CartPole-v1",
+    "bench CartPol-v1 --to numpy": "Did you mean: `CartPole`",
     "check CartPole-v1 --steps many": "'many' is not a whole number of at least 1",
     "doctor nump": "did you mean 'numpy'?",
 }

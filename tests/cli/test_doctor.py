@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import arrayferry
+from arrayferry._core.registry import registered
 from arrayferry.cli import doctor
 from arrayferry.cli.doctor import Status, status_of
-from arrayferry.cli.internals import registered
 from arrayferry.cli.pairs import Pair
 
 
@@ -27,8 +27,8 @@ def test_screen(ferry, monkeypatch, snapshot):
     monkeypatch.setattr(doctor, "_chosen", lambda names: list(statuses))
     monkeypatch.setattr(doctor, "status_of", statuses.get)
     monkeypatch.setattr(doctor, "examine", lambda source, target: pairs.pop(0))
-    monkeypatch.setattr(doctor, "HAS_SPEEDUPS", False)
-    monkeypatch.setattr(doctor, "TAKES_OVER", False)
+    monkeypatch.setattr(doctor, "speedups", None)
+    monkeypatch.setattr(doctor, "COUNTS_PROVE", False)
     monkeypatch.setattr(doctor.arrayferry, "__version__", "1.2.3")
     monkeypatch.setattr(doctor.platform, "python_version", lambda: "3.12.0")
     monkeypatch.setattr(doctor.platform, "system", lambda: "Linux")

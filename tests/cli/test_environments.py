@@ -7,7 +7,7 @@ import pytest
 
 import arrayferry
 from arrayferry.cli.environments import default_target, make, title_of
-from arrayferry.cli.exits import UsageError
+from arrayferry.errors import OptionError
 
 
 def test_make():
@@ -26,18 +26,18 @@ def test_make_from_a_class():
 @pytest.mark.parametrize(
     ("env", "text"),
     [
-        ("CartPol-v1", "there is no environment 'CartPol-v1': did you mean CartPole-v1"),
-        ("cartpole-v1", "did you mean CartPole-v1"),
-        ("CartPole-v9", "did you mean CartPole-v1"),
+        ("CartPol-v1", "CartPol-v1 cannot be made: Environment `CartPol` doesn't exist. Did you mean"),
+        ("cartpole-v1", "Did you mean: `CartPole`"),
+        ("CartPole-v9", "versioned environments: [ `v0`, `v1` ]"),
         ("Nonesuch", "if a package registers it, write package:Nonesuch"),
-        ("ALE/Pong-v5", "install ale_py and write ale_py:ALE/Pong-v5"),
-        ("no_such_module:X-v0", "no_such_module cannot be imported: ModuleNotFoundError: No module"),
-        ("toys:Count-v0", "did you mean Counts-v0?"),
-        ("toys:not_an_environment", "neither an environment class nor a function that makes one"),
+        ("ALE/Pong-v5", "if a package registers it, write package:ALE/Pong-v5"),
+        ("no_such_module:X-v0", "no_such_module:X-v0 cannot be made: No module named 'no_such_module'"),
+        ("toys:Count-v0", "Did you mean: `Counts`"),
+        ("toys:not_an_environment", "Environment `not_an_environment` doesn't exist"),
     ],
 )
 def test_what_cannot_be_made(env, text):
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(OptionError) as error:
         make(env)
     assert text in str(error.value)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import arrayferry
-from arrayferry.cli.rivals import BARE, BY_HAND, GYMNASIUM, OURS, problem_with, rival
+from arrayferry.cli.bench import BARE, GYMNASIUM, OURS, problem_with, rival
 
 TESTS = str(Path(__file__).parent.parent)
 needs_torch = pytest.mark.skipif("torch" not in arrayferry.frameworks(), reason="torch is not installed")
@@ -20,13 +20,13 @@ def _find_toys(monkeypatch):
 
 
 @pytest.mark.parametrize("vector", [None, 2])
-@pytest.mark.parametrize("name", [BARE, BY_HAND, OURS])
+@pytest.mark.parametrize("name", [BARE, OURS])
 def test_rivals_step(name, vector):
     assert len(rival(name, "toys:Mixed-v0", vector, "numpy")(100)) == 100
 
 
 @needs_torch
-@pytest.mark.parametrize("name", [BARE, BY_HAND, GYMNASIUM, OURS])
+@pytest.mark.parametrize("name", [BARE, GYMNASIUM, OURS])
 def test_rivals_step_to_torch(name):
     assert len(rival(name, "CartPole-v1", None, "torch")(100)) == 100
 
@@ -35,5 +35,4 @@ def test_rivals_step_to_torch(name):
 def test_rival_that_fails_or_crashes():
     problem = problem_with(GYMNASIUM, "toys:Mixed-v0", None, "torch", steps=1)
     assert "the process died of signal" in problem or "Error" in problem
-    assert "negative" in problem_with(BY_HAND, "toys:Mixed-v0", None, "torch")
-    assert problem_with(BY_HAND, "CartPole-v1", None, "torch") == ""
+    assert problem_with(GYMNASIUM, "CartPole-v1", None, "torch") == ""

@@ -8,7 +8,8 @@ import re
 
 from rich.console import Console
 
-from arrayferry.cli.screen import stdout_to_stderr, table
+from arrayferry._explain.render import rich_table
+from arrayferry.cli.screen import stdout_to_stderr
 
 COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 
@@ -31,7 +32,7 @@ def test_no_colour_and_no_progress_in_a_pipe(piped):
 
 def test_only_the_last_column_wraps_and_at_words():
     row = ["environment-wrote", "1234567890", "a text of some length that has to wrap somewhere"]
-    made = table("title [1]", ["name", ">number", "text"], [row])
+    made = rich_table("title [1]", ["name", ">number", "text"], [row])
     console = Console(width=50)
     with console.capture() as captured:
         console.print(made)
@@ -75,7 +76,7 @@ def test_error_in_a_terminal(terminal):
     shown = terminal("explain", "CartPol-v1")
     assert shown.finish() == 2
     assert " ".join(shown.text.split()).startswith(
-        "arrayferry: there is no environment 'CartPol-v1': did you mean CartPole-v1"
+        "arrayferry: CartPol-v1 cannot be made: Environment `CartPol` doesn't exist. Did you mean"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import arrayferry
 from arrayferry._explain.advice import advice_for
-from arrayferry._explain.leaf import Leaf
+from arrayferry._explain.leaves import Leaf
 
 
 def test_final_observations_are_advised():

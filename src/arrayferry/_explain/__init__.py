@@ -3,12 +3,11 @@
 | file | the one idea |
 |---|---|
 | `reasons.py` | the reasons, as codes with texts |
-| `leaf.py` | one leaf: what it was, what it became, and why |
-| `leaves.py` | all leaves of a value, by the visitor of the walk; and their times |
+| `leaves.py` | each leaf of a value: what it was, what it became, why, and how long it takes |
 | `environment.py` | the leaves of real steps, and how long the boundary takes |
 | `explanation.py` | all leaves, with their totals |
 | `advice.py` | what a user can do about it |
-| `render.py` | for people: text, rich, HTML |
+| `render.py` | for people: text, and tables for rich |
 """
 
 from __future__ import annotations
@@ -19,8 +18,9 @@ from typing import Any, NoReturn
 
 from arrayferry._core.convert import Converter, Namespace
 from arrayferry._core.messages import refuse_unknown
-from arrayferry._explain.explanation import Explanation, explain_value
-from arrayferry._explain.leaf import Leaf
+from arrayferry._explain.advice import advice_for
+from arrayferry._explain.explanation import Explanation
+from arrayferry._explain.leaves import Leaf, fastest, record
 from arrayferry._explain.reasons import REASONS
 
 __all__ = ["REASONS", "Explanation", "Leaf", "explain"]
@@ -39,7 +39,7 @@ def explain(
 ) -> Explanation:
     """Show what becomes of each leaf of a value, or of what an environment takes and returns, and why.
 
-    The result prints as a table, is one in a notebook, and plain data by `as_dict()`.
+    The result prints as a table, and is plain data by `as_dict()`.
 
     Args:
         value: any structure; or a Gymnasium environment, single or vector, which is reset and stepped; or
@@ -70,4 +70,9 @@ def explain(
         return explain_environment(value, to, steps, seed, device=device, copy=copy, dtypes=dtypes)
     box = [value]
     del value  # so that the box alone holds it, if the caller holds it no more
-    return explain_value(box, Converter(to, device, copy=copy, dtypes=dtypes))
+    converter = Converter(to, device, copy=copy, dtypes=dtypes)
+    leaves = tuple(record(converter, box, ("value",), holder="you"))
+    refused = any(leaf.memory == "refused" for leaf in leaves)
+    seconds = 0.0 if refused else fastest(converter, lambda: box)
+    title = f"a value to {converter.framework.name}"
+    return Explanation(title, leaves, advice_for(leaves, converter), {"out": seconds})

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from arrayferry._core import ownership
 from arrayferry._core.convert import Converter
-from arrayferry._explain.leaf import Leaf
+from arrayferry._explain.leaves import Leaf
 from arrayferry._explain.render import size
 
 __all__ = ["advice_for"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import replace
 from time import perf_counter
@@ -11,9 +12,8 @@ from gymnasium.vector import VectorEnv
 
 from arrayferry._core.convert import Converter, Namespace
 from arrayferry._explain.advice import advice_for
-from arrayferry._explain.explanation import Explanation, merged
-from arrayferry._explain.leaf import Leaf, leaf_of
-from arrayferry._explain.leaves import flat, record
+from arrayferry._explain.explanation import Explanation
+from arrayferry._explain.leaves import Leaf, flat, leaf_of, record
 from arrayferry._explain.reasons import REASONS
 from arrayferry.errors import FerryError, OptionError
 from arrayferry.wrappers import wrap
@@ -40,9 +40,21 @@ def explain_environment(env: Any, to: Namespace, steps: int, seed: int | None, *
             wrapped.reset(seed=seed)  # the wrapper learns here whose arrays the environment takes
         run = _Run(base, wrapped._boundary)
         seconds = run.fastest_of(steps)
-        leaves = merged([run.leaves_of_step(seconds["action"]) for _ in range(steps)])
+        by_path: dict[str, list[Leaf]] = defaultdict(list)
+        for leaf in (leaf for _ in range(steps) for leaf in run.leaves_of_step(seconds["action"])):
+            by_path[leaf.path].append(leaf)
+        leaves = tuple(map(_usual, by_path.values()))
         advice = advice_for(leaves, run.outgoing, vector=run.is_vector)
         return Explanation(run.title, leaves, advice, seconds, steps)
+
+
+def _usual(same: list[Leaf]) -> Leaf:
+    """Return what a leaf was most of the time, or refused if it ever was."""
+    same = [leaf for leaf in same if leaf.memory == "refused"] or same
+    kinds = [(leaf.before, leaf.after, leaf.memory, leaf.reason) for leaf in same]
+    kind, seen = Counter(kinds).most_common(1)[0]
+    alike = [leaf for leaf, its_kind in zip(same, kinds) if its_kind == kind]
+    return replace(alike[-1], seconds=min(leaf.seconds for leaf in alike), seen=seen)
 
 
 class _Run:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from arrayferry._core.convert import Converter
 from arrayferry._explain import render
-from arrayferry._explain.advice import advice_for
-from arrayferry._explain.leaf import Leaf
-from arrayferry._explain.leaves import fastest, record
+from arrayferry._explain.leaves import Leaf
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["Explanation", "explain_value", "merged"]
+__all__ = ["Explanation"]
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What becomes of each leaf, and why. Print it, or show it in a notebook.
+    """What becomes of each leaf, and why. It prints as a table.
 
     Attributes:
         title: what was explained.
@@ -72,31 +69,3 @@ class Explanation:
     def __rich__(self) -> RenderableType:
         """Return a table for rich."""
         return render.as_rich(self)
-
-    def _repr_html_(self) -> str:
-        return render.as_html(self)
-
-
-def explain_value(box: list[Any], converter: Converter) -> Explanation:
-    """Explain the value in a list, which holds it alone if nobody else does."""
-    leaves = tuple(record(converter, box, ("value",), holder="you"))
-    refused = any(leaf.memory == "refused" for leaf in leaves)
-    seconds = 0.0 if refused else fastest(converter._convert_box, lambda: box)
-    title = f"a value to {converter.framework.name}"
-    return Explanation(title, leaves, advice_for(leaves, converter), {"out": seconds})
-
-
-def merged(passes: Iterable[list[Leaf]]) -> tuple[Leaf, ...]:
-    """Return one leaf for each path: what it was most of the time, or refused if it ever was."""
-    by_path: dict[str, list[Leaf]] = {}
-    for leaf in (leaf for leaves in passes for leaf in leaves):
-        by_path.setdefault(leaf.path, []).append(leaf)
-    return tuple(map(_usual, by_path.values()))
-
-
-def _usual(same: list[Leaf]) -> Leaf:
-    same = [leaf for leaf in same if leaf.memory == "refused"] or same
-    kinds = [(leaf.before, leaf.after, leaf.memory, leaf.reason) for leaf in same]
-    kind, seen = Counter(kinds).most_common(1)[0]
-    alike = [leaf for leaf, its_kind in zip(same, kinds) if its_kind == kind]
-    return replace(alike[-1], seconds=min(leaf.seconds for leaf in alike), seen=seen)

@@ -1,9 +1,9 @@
-"""The leaves of a value: the walk of `convert`, with a visitor that writes down what becomes of each."""
+"""The leaves of a value: what each was, what it became, and why."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -12,16 +12,59 @@ import numpy as np
 from arrayferry._core import ownership
 from arrayferry._core.containers import container_of
 from arrayferry._core.convert import Converter
+from arrayferry._core.dtypes import dtype_name
+from arrayferry._core.leaf import route
+from arrayferry._core.registry import framework_of
 from arrayferry._core.type_cache import TypeCache
-from arrayferry._core.walk import Container, Slot, unchanged, walk
-from arrayferry._explain.leaf import Leaf, leaf_of
-from arrayferry._explain.reasons import reason_to_copy
+from arrayferry._core.walk import KEEP, Container, Slot, unchanged, walk
+from arrayferry._explain.reasons import REASONS, have_common_memory, reason_to_copy
 from arrayferry.errors import FerryError
 
-__all__ = ["fastest", "flat", "record"]
+__all__ = ["Leaf", "fastest", "flat", "leaf_of", "record"]
 
 # How often something is done to find the time that it takes.
 _LAPS = 5
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One leaf, before and after its conversion.
+
+    Attributes:
+        path: where it is, such as `obs["camera"]`.
+        shape: of an array; None for anything else.
+        before: its dtype, or its type if it is not an array.
+        after: the same of what it became.
+        route: the frameworks that it went through, such as `("jax", "numpy", "torch")`.
+        memory: `taken over` without a copy, `shared`, `copied`, `cast`, `converted` from or to a number,
+            `left alone` or `refused`.
+        reason: why, as a code: a key of `REASONS`.
+        why: why, in words.
+        nbytes: of the original.
+        seconds: what it takes alone, at best; of an action of many leaves, each has an equal share.
+        seen: in how many steps this was so.
+        hint: of a refused leaf, what to do.
+    """
+
+    path: str
+    shape: tuple[int, ...] | None
+    before: str
+    after: str
+    route: tuple[str, ...]
+    memory: str
+    reason: str
+    why: str
+    nbytes: int
+    seconds: float = 0.0
+    seen: int = 1
+    hint: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """What became of it and why, in a few words."""
+        if self.memory == "converted":
+            return f"converted {self.why}"
+        return f"{'cast to ' + self.after if self.memory == 'cast' else self.memory}: {self.why}"
 
 
 def record(converter: Converter, box: list[Any], names: Sequence[str], holder: str) -> list[Leaf]:
@@ -41,30 +84,91 @@ def record(converter: Converter, box: list[Any], names: Sequence[str], holder: s
             return value
         if type(found) is not Container:
             leaf = leaf_of(path, value, found, converter, reason, holder)
-            leaves.append(_timed(leaf, value, converter))
+            # What was taken over is handed in as it came: in a box that alone holds it.
+            is_taken = leaf.memory == "taken over" and isinstance(value, np.ndarray)
+            new_box = lambda: [value.copy() if is_taken else value]  # noqa: E731
+            leaves.append(replace(leaf, seconds=fastest(converter, new_box)))
         return found
 
     walk(box, [*map(Slot, names)], converter._actions, visit=visit)
     return leaves
 
 
-def _timed(leaf: Leaf, value: Any, converter: Converter) -> Leaf:
-    """Return the leaf with the time that it takes alone, on the path of every conversion."""
-    # What was taken over is handed in as it came: in a box that alone holds it.
-    is_taken = leaf.memory == "taken over" and isinstance(value, np.ndarray)
-    new_box = lambda: [value.copy() if is_taken else value]  # noqa: E731
-    return replace(leaf, seconds=fastest(converter._convert_box, new_box))
-
-
-def fastest(convert_box: Callable[[list[Any]], Any], new_box: Callable[[], list[Any]]) -> float:
+def fastest(converter: Converter, new_box: Callable[[], list[Any]]) -> float:
     """Return the least seconds that a conversion takes: what else runs only ever adds to a time."""
     laps = []
     for _ in range(_LAPS):
         box = new_box()
         start = perf_counter()
-        convert_box(box)
+        converter._convert_box(box)
         laps.append(perf_counter() - start)
     return min(laps)
+
+
+def leaf_of(
+    path: str,
+    value: Any,
+    found: Any,
+    converter: Converter,
+    reason: str,
+    holder: str,
+    error: FerryError | None = None,
+) -> Leaf:
+    """Return what became of a value; `reason` is why it was copied, if it was."""
+    if error is not None:
+        memory, reason = "refused", "refused"
+    elif found is KEEP:
+        memory, reason, found = "left alone", "no-counterpart", value
+    else:
+        memory, reason = _outcome(value, found, converter, reason)
+    source, target = framework_of(type(value)), converter.framework
+    before, after = _kind_of(value), _kind_of(found)
+    why = REASONS[reason].format(
+        type=type(value).__name__,
+        before=before,
+        after=after,
+        source=source and source.name,
+        target=target.name,
+        device=converter.device_name,
+        alignment=target._fast.alignment,
+        holder=holder,
+        holds="hold" if holder == "you" else "holds",
+        error=error and error.what,
+    )
+    through: tuple[str, ...] = ()
+    if memory not in ("left alone", "refused"):
+        through = route(value, source, target)
+    if reason == "number":
+        through = through[0], "numpy" if isinstance(found, np.generic) else "python"
+    shape = getattr(value, "shape", None)
+    shape = None if shape is None else tuple(shape)
+    try:
+        nbytes = int(value.nbytes)
+    except Exception:  # not all frameworks have it, nor all arrays values
+        nbytes = 0
+    hint = error.hint if error else ""
+    return Leaf(path, shape, before, after, through, memory, reason, why, nbytes, hint=hint)
+
+
+def _outcome(value: Any, found: Any, converter: Converter, reason: str) -> tuple[str, str]:
+    """Return what became of the memory of a leaf that was converted, and the code of the reason."""
+    if framework_of(type(found)) is None:
+        return ("left alone", "no-array") if found is value else ("converted", "number")
+    if framework_of(type(value)) is None:
+        return "converted", "array"
+    if converter.copy is False:  # else it would have been refused
+        return "shared", "copy-false"
+    if have_common_memory(value, found):
+        return "taken over", "unheld"
+    if (before := _kind_of(value)) != _kind_of(found):
+        return "cast", "dtypes" if before in converter.dtypes else "no-dtype"
+    return "copied", reason
+
+
+def _kind_of(value: Any) -> str:
+    """Return the dtype of an array or NumPy scalar, the type of anything else."""
+    dtype = getattr(value, "dtype", None)
+    return type(value).__name__ if dtype is None else dtype_name(dtype)
 
 
 def flat(value: Any, name: str) -> dict[str, Any]:

@@ -1,26 +1,42 @@
-"""`arrayferry bench`: what a wrapper adds to a step of an environment."""
+"""`arrayferry bench`: what a wrapper adds to a step of an environment.
+
+Each rival steps an environment of its own, from the same seed and with the same actions.
+"""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import cycle, islice
+from time import perf_counter
+from typing import Any
 
+import gymnasium as gym
+import numpy as np
+from array_api_compat import array_namespace
 from rich.markup import escape
 
-from arrayferry.cli.environments import add_environment, add_target, count, default_target, title_of
-from arrayferry.cli.rivals import BARE, BY_HAND, GYMNASIUM, OURS, Trip, problem_with, rival
-from arrayferry.cli.screen import Outcome, Screen, table
+import arrayferry
+from arrayferry._core.registry import find_framework
+from arrayferry._explain.render import rich_table
+from arrayferry.cli.environments import add_environment, add_target, count, default_target, make, title_of
+from arrayferry.cli.screen import Outcome, Screen
 
-SUMMARY = "measure what a wrapper adds to a step: ours, Gymnasium's, one written by hand"
+SUMMARY = "measure what a wrapper adds to a step: ours, and Gymnasium's"
 EXAMPLES = """\
 arrayferry bench
 arrayferry bench Pendulum-v1 --to jax
 arrayferry bench my_package:MyEnv-v0 --to torch --vector 16 --json"""
 EXITS_WITH_1 = "the environment fails"
 
-_ORDER = (BARE, BY_HAND, GYMNASIUM, OURS)
+BARE, GYMNASIUM, OURS = "bare", "Gymnasium's wrapper", "arrayferry"
 _BAR = 24  # characters
 _FEWEST, _MOST = 8, 512  # steps of a trip
+_ACTIONS, _SEED = 64, 0
+
+Trip = Callable[[int], "list[float]"]  # take that many steps from the start, return the seconds of each
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -34,16 +50,54 @@ def run(arguments: Namespace, screen: Screen) -> Outcome:
     """Measure all rivals that work."""
     what = arguments.env, arguments.vector, arguments.to or default_target()
     title = title_of(*what)
-    trips = {OURS: rival(OURS, *what)}  # wrong arguments raise here
+    trips = {name: rival(name, *what) for name in (BARE, OURS)}  # wrong arguments raise here
     with screen.progress() as bar:
-        others = bar.track((BY_HAND, GYMNASIUM), description=f"{title}: trying the others")
-        problems = {name: text for name in others if (text := problem_with(name, *what))}
-        trips |= {name: rival(name, *what) for name in _ORDER[:-1] if name not in problems}
+        if not (problem := problem_with(GYMNASIUM, *what)):
+            trips = {BARE: trips[BARE], GYMNASIUM: rival(GYMNASIUM, *what), OURS: trips[OURS]}
         best = replay(trips, bar.track(range(arguments.laps), description=f"{title}: taking turns"))
-    times = {name: best[name] * 1e6 for name in _ORDER if name in best}
-    failed = [f"{name}: [red]{escape(text)}[/]" for name, text in problems.items()]
-    data = {"title": title, "microseconds": times, "problems": problems}
-    return Outcome([table(title, ("", ">µs a step", ">added", ""), _rows(times)), *failed], data)
+    times = {name: seconds * 1e6 for name, seconds in best.items()}
+    shown: list[Any] = [rich_table(title, ("", ">µs a step", ">added", ""), _rows(times))]
+    shown += [f"{GYMNASIUM}: [red]{escape(problem)}[/]"] if problem else []
+    problems = {GYMNASIUM: problem} if problem else {}
+    return Outcome(shown, {"title": title, "microseconds": times, "problems": problems})
+
+
+def rival(name: str, env_name: str, vector: int | None, to: str) -> Trip:
+    """Return trips through an environment that is wrapped in the way of this name."""
+    env = make(env_name, vector)
+    env.action_space.seed(_SEED)
+    actions: Any = [env.action_space.sample() for _ in range(_ACTIONS)]
+    env_xp = _namespace_of(env.reset(seed=_SEED)[0])
+    if name != BARE or env_xp is not np:
+        actions = arrayferry.convert(actions, env_xp if name == BARE else to)
+    if name == GYMNASIUM:
+        wrapper: Any = (gym.wrappers.vector if vector else gym.wrappers).ArrayConversion
+        env = wrapper(env, env_xp=env_xp, target_xp=find_framework(to).load())
+    elif name == OURS:
+        env = arrayferry.wrap(env, to)
+
+    def trip(steps: int) -> list[float]:
+        env.reset(seed=_SEED)
+        times = []
+        for action in islice(cycle(actions), steps):
+            start = perf_counter()
+            result = env.step(action)
+            times.append(perf_counter() - start)
+            if not vector and (result[2] or result[3]):
+                env.reset()
+        return times
+
+    return trip
+
+
+def problem_with(name: str, env_name: str, vector: int | None, to: str, steps: int = 50) -> str:
+    """Return why a rival fails, or an empty string. Try it in another process, which it may crash."""
+    code = f"from arrayferry.cli.bench import rival; rival{name, env_name, vector, to}({steps})"
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode < 0:
+        return f"the process died of signal {-done.returncode}"
+    return f"exit code {done.returncode}\n{done.stderr}".strip().splitlines()[-1] if done.returncode else ""
 
 
 def replay(trips: Mapping[str, Trip], laps: Iterable[int], seconds: float = 0.02) -> dict[str, float]:
@@ -59,6 +113,16 @@ def replay(trips: Mapping[str, Trip], laps: Iterable[int], seconds: float = 0.02
         for name, trip in trips.items():
             best[name] = [min(pair) for pair in zip(best[name], trip(steps))]
     return {name: sum(times) / steps for name, times in best.items()}
+
+
+def _namespace_of(obs: Any) -> Any:
+    """Return the array namespace of the first leaf of an observation; NumPy for a number."""
+    while isinstance(obs, (dict, tuple)):
+        obs = next(iter(obs.values() if isinstance(obs, dict) else obs))
+    try:
+        return array_namespace(obs, use_compat=False)
+    except TypeError:
+        return np
 
 
 def _rows(times: Mapping[str, float]) -> Iterator[tuple[str, ...]]:

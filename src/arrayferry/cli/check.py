@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from contextlib import closing
+from typing import Any
 
 from rich.markup import escape
 
 import arrayferry
+from arrayferry._explain.render import rich_table
 from arrayferry.cli.environments import add_environment, add_target, count, default_target, make, title_of
-from arrayferry.cli.screen import Outcome, Screen, table
-
-if TYPE_CHECKING:
-    from arrayferry.sanitizer import Finding, Report
+from arrayferry.cli.screen import Outcome, Screen
 
 SUMMARY = "drive an environment with random actions, and report what is wrong with it"
 EXAMPLES = """\
@@ -39,43 +36,24 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, screen: Screen) -> Outcome:
     """Drive the environment and report."""
-    env, to = make(arguments.env, arguments.vector), arguments.to or default_target()
+    to = arguments.to or default_target()
     title = title_of(arguments.env, arguments.vector, to)
-    try:
-        with screen.progress() as bar:
-            bar.add_task(f"watching {title}", total=None)
-            report = arrayferry.check(
-                env, to, steps=arguments.steps, seed=arguments.seed, device=arguments.device
-            )
-    finally:
-        env.close()
-    as_wrapped, shared = verdict(report)
-    colour = "green" if report.ok else "red"
-    shown: list[Any] = [f"[{colour}]{as_wrapped}[/]; {escape(shared)}"]
+    with closing(make(arguments.env, arguments.vector)) as env, screen.progress() as bar:
+        bar.add_task(f"watching {title}", total=None)
+        report = arrayferry.check(
+            env, to, steps=arguments.steps, seed=arguments.seed, device=arguments.device
+        )
+    as_wrapped, semicolon, shared = escape(report.verdict).partition(";")
+    shown: list[Any] = [f"[{'green' if report.ok else 'red'}]{as_wrapped}[/]{semicolon}{shared}"]
     shown += [escape(f"{title}, {report.steps:,} steps")]
-    if report.findings:
-        shown += ["", table("As wrapped", _HEADS, _rows(report.findings, _COLOURS))]
-    if report.sharing:  # what another option would do is no alarm: without colours
-        shown += ["", table("Only with copy=False", _HEADS, _rows(report.sharing, {}))]
-    data = {"verdict": f"{as_wrapped}; {shared}", **report.as_dict()}
-    return Outcome(shown, data, report.ok)
-
-
-def verdict(report: Report) -> tuple[str, str]:
-    """Return in words whether an environment is safe as wrapped, and with `copy=False`."""
-    counts = Counter(one.severity for one in report.findings)
-    found = [f"{n} {kind}{'s' * (n > 1)}" for kind in ("error", "warning") if (n := counts[kind])]
-    as_wrapped = "safe as wrapped" if report.ok else f"not safe as wrapped ({', '.join(found)})"
-    if report.not_shared:
-        return as_wrapped, f"copy=False is not possible: {report.not_shared}"
-    if not report.shareable:
-        return as_wrapped, "not safe with copy=False"
-    return as_wrapped, "safe with copy=False too" if report.ok else "copy=False adds nothing to that"
-
-
-def _rows(findings: Iterable[Finding], colours: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    for one in findings:
-        times = f" ({one.times} times)" if one.times > 1 else ""
-        hint = f"; {one.hint}" if one.hint else ""
-        text = escape(f"{one.where}: {one.message}{times}{hint}")
-        yield f"[{colours.get(one.severity, 'none')}]{one.severity}[/]", one.kind, text
+    # What another option would do is no alarm: without colours.
+    for heading, found, colours in (
+        ("As wrapped", report.findings, _COLOURS),
+        ("Only with copy=False", report.sharing, {}),
+    ):
+        rows = [
+            (f"[{colours.get(one.severity, 'none')}]{one.severity}[/]", one.kind, escape(one.text))
+            for one in found
+        ]
+        shown += ["", rich_table(heading, _HEADS, rows)] if rows else []
+    return Outcome(shown, report.as_dict(), report.ok)

@@ -14,12 +14,16 @@ from typing import Any, NoReturn
 
 import arrayferry
 from arrayferry.cli import bench, check, doctor, explain
-from arrayferry.cli.exits import FINE, FOUND, USAGE, code_of, exit_codes, one_line
-from arrayferry.cli.screen import Outcome, Screen, stdout_to_stderr
-from arrayferry.errors import KeptWarning
+from arrayferry.cli.screen import Outcome, Screen, one_line, stdout_to_stderr
+from arrayferry.errors import DeviceError, KeptWarning, NotInstalledError, OptionError, UnknownFrameworkError
 
 __all__ = ["COMMANDS", "parse", "run"]
 
+
+FINE, FOUND, USAGE = 0, 1, 2  # and 130 for Ctrl-C
+
+# What the user asked for does not exist here.
+_MISUSE = (UnknownFrameworkError, NotInstalledError, DeviceError, OptionError)
 
 COMMANDS: dict[str, ModuleType] = {"doctor": doctor, "explain": explain, "bench": bench, "check": check}
 
@@ -53,23 +57,17 @@ def run(words: list[str]) -> int:
         if arguments.traceback:
             raise
         print(f"arrayferry: {one_line(error)}", file=sys.stderr)
-        return code_of(error)
+        return USAGE if isinstance(error, _MISUSE) else FOUND
 
 
 def parse(words: list[str]) -> argparse.Namespace:
     """Parse the arguments; print the help or one line that says what is wrong, and raise SystemExit."""
     parser = _parser()
-    name = next((word for word in words if not word.startswith("-")), None)
-    if name is not None and name not in COMMANDS:
-        close = get_close_matches(name, COMMANDS, 1)
-        hint = f"did you mean {close[0]}?" if close else f"the commands are {', '.join(COMMANDS)}"
-        parser.error(f"there is no command {name!r}: {hint}")
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
         known = re.findall(r"--[a-z][a-z-]*", arguments.usage)
         close = get_close_matches(unknown[0].partition("=")[0], known, 1)
-        hint = f": did you mean {close[0]}?" if close else ""
-        parser.error(f"{name} does not know {unknown[0]!r}{hint}")
+        parser.error(f"unrecognized argument {unknown[0]}{f': did you mean {close[0]}?' if close else ''}")
     return arguments
 
 
@@ -92,9 +90,14 @@ def _parser() -> _Parser:
 
 def _help(summary: str, examples: str, exits_with_1: str) -> dict[str, Any]:
     lines = "\n".join(f"  {line}" for line in examples.splitlines())
-    return {
-        "description": summary,
-        "epilog": f"examples:\n{lines}\n\n{exit_codes(exits_with_1)}",
-        "formatter_class": argparse.RawDescriptionHelpFormatter,
-        "allow_abbrev": False,
-    }
+    epilog = f"""\
+examples:
+{lines}
+
+exit codes:
+  0    fine
+  1    {exits_with_1}
+  2    wrong usage, or something is not installed
+  130  stopped with Ctrl-C"""
+    formatter = argparse.RawDescriptionHelpFormatter
+    return {"description": summary, "epilog": epilog, "formatter_class": formatter, "allow_abbrev": False}

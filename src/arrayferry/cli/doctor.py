@@ -13,10 +13,12 @@ from typing import Any
 from rich.markup import escape
 
 import arrayferry
-from arrayferry.cli.exits import one_line
-from arrayferry.cli.internals import HAS_SPEEDUPS, TAKES_OVER, find_framework, registered
+from arrayferry._core.ownership import COUNTS_PROVE
+from arrayferry._core.registry import find_framework, registered
+from arrayferry._core.speedups import speedups
+from arrayferry._explain.render import rich_table
 from arrayferry.cli.pairs import Pair, examine
-from arrayferry.cli.screen import Outcome, Screen, table
+from arrayferry.cli.screen import Outcome, Screen, one_line
 from arrayferry.errors import NotInstalledError
 
 SUMMARY = "say which frameworks work here, and what to do about the others"
@@ -66,13 +68,13 @@ def run(arguments: Namespace, screen: Screen) -> Outcome:
     broken = [one.name for one in statuses if one.version and not one.works]
     broken += [f"{pair.source} to {pair.target}" for pair in pairs if pair.problem]
     verdict = f"does not work: {', '.join(broken)}" if broken else f"fine: {', '.join(working)}"
-    notes = [text for here, text in ((HAS_SPEEDUPS, _NO_SPEEDUPS), (TAKES_OVER, _NO_PROOF)) if not here]
+    notes = [text for here, text in ((speedups, _NO_SPEEDUPS), (COUNTS_PROVE, _NO_PROOF)) if not here]
     where = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     shown: list[Any] = [f"[{'red' if broken else 'green'}]{verdict}[/]"]
     shown += [f"arrayferry {arrayferry.__version__}, {where}", *(f"[yellow]{text}[/]" for text in notes)]
-    shown += ["", table("", ("framework", "version", ""), _status_rows(statuses))]
+    shown += ["", rich_table("", ("framework", "version", ""), _status_rows(statuses))]
     if pairs:
-        shown += ["", table("", _HEADS, _pair_rows(pairs)), _LEGEND]
+        shown += ["", rich_table("", _HEADS, _pair_rows(pairs)), _LEGEND]
     data = {
         "verdict": verdict,
         "python": platform.python_version(),

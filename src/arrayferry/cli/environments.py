@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
-from difflib import get_close_matches
-from types import ModuleType
+from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
 
 import arrayferry
-from arrayferry.cli.exits import UsageError
+from arrayferry.errors import OptionError
 
 __all__ = ["add_environment", "add_target", "count", "default_target", "make", "title_of"]
-
-# Namespaces whose environments are registered when their package is imported.
-_PACKAGES = {"ALE": "ale_py"}
 
 
 def add_environment(parser: ArgumentParser, default: str | None = None) -> None:
@@ -64,35 +59,11 @@ def make(env: str, vector: int | None = None) -> Any:
     if "" not in sys.path:  # find modules in the current folder, as `python -m` does
         sys.path.insert(0, "")
     module, _, name = env.rpartition(":")
-    factory = getattr(_load(module), name, None) if module else None
-    if factory is not None and name not in gym.registry:
-        if not callable(factory):
-            raise UsageError(f"{env} is neither an environment class nor a function that makes one")
-        factories: list[Any] = [factory] * (vector or 1)
-        return gym.vector.SyncVectorEnv(factories) if vector else factory()
     try:
+        factory: Any = getattr(import_module(module), name, None) if module else None
+        if callable(factory) and name not in gym.registry:
+            return gym.vector.SyncVectorEnv([factory] * vector) if vector else factory()
         return gym.make_vec(name, num_envs=vector) if vector else gym.make(name)
-    except gym.error.UnregisteredEnv as error:
-        raise UsageError(_suggestion(name)) from error
     except (gym.error.Error, ImportError) as error:
-        text = " ".join(str(error).split())
-        raise UsageError(f"{env} cannot be made: {text}") from error
-
-
-def _load(module: str) -> ModuleType:
-    try:
-        return importlib.import_module(module)
-    except Exception as error:  # whatever the user's module raises
-        raise UsageError(f"{module} cannot be imported: {type(error).__name__}: {error}") from error
-
-
-def _suggestion(name: str) -> str:
-    what = f"there is no environment {name!r}"
-    package = _PACKAGES.get(name.partition("/")[0])
-    if package and package not in sys.modules:
-        return f"{what}: install {package} and write {package}:{name}"
-    by_lower_case = {known.lower(): known for known in gym.registry}
-    close = get_close_matches(name.lower(), by_lower_case, 3, cutoff=0.7)
-    if close:
-        return f"{what}: did you mean {' or '.join(by_lower_case[one] for one in close)}?"
-    return f"{what}: if a package registers it, write package:{name}"
+        hint = "" if module else f"if a package registers it, write package:{env}"
+        raise OptionError(f"{env} cannot be made: {error}", hint) from error

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
+from contextlib import closing
 
 import arrayferry
 from arrayferry.cli.environments import add_environment, add_target, count, default_target, make
-from arrayferry.cli.exits import UsageError
 from arrayferry.cli.screen import Outcome, Screen
+from arrayferry.errors import OptionError
 
 SUMMARY = "show what happens to each leaf of an environment, and why"
 EXAMPLES = """\
@@ -32,8 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, screen: Screen) -> Outcome:
     """Explain the environment."""
-    env = make(arguments.env, arguments.vector)
-    try:
+    with closing(make(arguments.env, arguments.vector)) as env:
         explanation = arrayferry.explain(
             env,
             arguments.to or default_target(),
@@ -42,13 +42,11 @@ def run(arguments: Namespace, screen: Screen) -> Outcome:
             dtypes=_casts(arguments.dtypes or ()),
             steps=arguments.steps,
         )
-    finally:
-        env.close()
     return Outcome([explanation], explanation.as_dict(), explanation.ok)
 
 
 def _casts(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         if text.count("=") != 1:
-            raise UsageError(f"--dtypes {text}: write old=new, such as float64=float32")
+            raise OptionError(f"--dtypes {text}", "write old=new, such as float64=float32")
     return dict(text.split("=") for text in texts)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from timeit import Timer
 from typing import Any
 
 import numpy as np
 
-from arrayferry import Converter, explain
+from arrayferry import convert, explain
 from arrayferry.errors import FerryError
 from arrayferry.testing import at_offset
 
 __all__ = ["Pair", "examine"]
+
+_LAPS = 20
 
 
 @dataclass(frozen=True)
@@ -36,24 +37,20 @@ def examine(source: str, target: str) -> Pair:
         [leaf] = explain(_array(source, 1 << 20), target).leaves
         if leaf.memory == "refused":
             return Pair(source, target, problem=leaf.why)
-        small, large = _array(source, 16), _array(source, 1 << 20)
-        times = _seconds(small, target), _seconds(large, target)
-        return Pair(source, target, leaf.route, leaf.memory, _shares(source, target), *times)
+        small, large = (_seconds(_array(source, nbytes), target) for nbytes in (16, 1 << 20))
+        return Pair(source, target, leaf.route, leaf.memory, _shares(source, target), small, large)
     except FerryError as error:
         return Pair(source, target, problem=error.what)
 
 
 def _array(framework: str, nbytes: int) -> Any:
     array = np.zeros(nbytes // 4, np.float32)
-    return array if framework == "numpy" else Converter(framework)(array)
+    return array if framework == "numpy" else convert(array, framework, copy=True)
 
 
 def _seconds(array: Any, target: str) -> float:
-    """Return the seconds of a conversion, the best of many laps that are too short to be interrupted."""
-    convert = Converter(target)
-    timer = Timer(lambda: convert(array))
-    calls = max(1, round(1e-4 / min(timer.repeat(3, 1))))
-    return min(timer.repeat(100, calls)) / calls
+    """Return the least seconds of many: what else runs only ever adds to a time."""
+    return min(explain(array, target).seconds["out"] for _ in range(_LAPS))
 
 
 def _shares(source: str, target: str) -> str:
@@ -61,14 +58,6 @@ def _shares(source: str, target: str) -> str:
     arrays = []
     for offset in (0, 16):
         with suppress(FerryError):  # not every framework can hold either
-            arrays.append(Converter(source, copy=False)(at_offset(np.zeros(64, np.float32), offset)))
-    works = [_works(Converter(target, copy=False), array) for array in arrays or [_array(source, 256)]]
+            arrays.append(convert(at_offset(np.zeros(64, np.float32), offset), source, copy=False))
+    works = [explain(array, target, copy=False).ok for array in arrays or [_array(source, 256)]]
     return "yes" if all(works) else "if aligned" if any(works) else "no"
-
-
-def _works(share: Converter, array: Any) -> bool:
-    try:
-        share(array)
-    except FerryError:
-        return False
-    return True

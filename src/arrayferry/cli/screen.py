@@ -1,4 +1,4 @@
-"""What a command shows: tables on stdout and progress on stderr, or JSON alone."""
+"""What a command shows: tables on stdout and progress on stderr, or JSON alone; and errors in one line."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import ctypes
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console, RenderableType
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
-__all__ = ["Outcome", "Screen", "stdout_to_stderr", "table"]
+from arrayferry.errors import FerryError
+
+__all__ = ["Outcome", "Screen", "one_line", "stdout_to_stderr"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,6 @@ class Screen:
 
     def __init__(self, *, as_json: bool = False) -> None:
         self._as_json = as_json
-        self._out = Console(highlight=False)
         self._err = Console(highlight=False, stderr=True)
 
     def report(self, outcome: Outcome) -> None:
@@ -41,8 +40,9 @@ class Screen:
         if self._as_json:
             print(json.dumps(outcome.data, indent=1))
         else:
+            console = Console(highlight=False)
             for thing in outcome.shown:
-                self._out.print(thing)
+                console.print(thing)
         sys.stdout.flush()  # so that a closed pipe is noticed here
 
     def progress(self) -> Progress:
@@ -68,17 +68,10 @@ def stdout_to_stderr() -> Iterator[None]:
         os.close(stdout)
 
 
-def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Return a table of rich's markup. A head that starts with `>` aligns right. Only the last column wraps.
-
-    rich shrinks every column that wraps, and breaks words to do so.
-    """
-    title = escape(title)
-    made = Table(title=title or None, title_justify="left", title_style="bold", box=None, padding=(0, 1))
-    for head in heads:
-        right = head.startswith(">")
-        made.add_column(head.removeprefix(">"), justify="right" if right else "left", no_wrap=True)
-    made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"
-    for row in rows:
-        made.add_row(*row)
-    return made
+def one_line(error: Exception) -> str:
+    """Return an error as one line: where, what, and what to do."""
+    text = f"{type(error).__name__}: {error}; --traceback shows where"
+    if isinstance(error, FerryError):
+        where, hint = error.where and f"{error.where}: ", error.hint and f"; {error.hint}"
+        text = f"{where}{error.what}{hint}"
+    return " ".join(text.split())
