@@ -162,7 +162,7 @@ def test_options_reach_the_wrapper() -> None:
     assert report.steps == 5
     with pytest.raises(arrayferry.errors.UnsupportedError, match="did you mean dtypes"):
         arrayferry.check(Counter(), "torch", dtype={"float32": "float64"})
-    with pytest.raises(arrayferry.errors.UnsupportedError, match="dense_final is not an option for a single"):
+    with pytest.raises(arrayferry.errors.UnsupportedError, match="dense_final is not an option for check"):
         arrayferry.check(Counter(), "torch", dense_final=True)
 
 

@@ -14,13 +14,11 @@ __all__ = ["advice_for"]
 
 # Below this many bytes, a copy costs less than thinking about it.
 _WORTH_IT = 64 << 10
-_MANY_LEAVES = 8
 
 
 def advice_for(leaves: Sequence[Leaf], converter: Converter, *, vector: bool = False) -> tuple[str, ...]:
     """Return the advice for these leaves, the most important first."""
-    out = [leaf for leaf in leaves if not leaf.path.startswith("action")]
-    return tuple(_rules(out, converter, vector))
+    return tuple(_rules([leaf for leaf in leaves if not leaf.path.startswith("action")], converter, vector))
 
 
 def _rules(out: Sequence[Leaf], converter: Converter, vector: bool) -> Iterator[str]:
@@ -41,9 +39,6 @@ def _rules(out: Sequence[Leaf], converter: Converter, vector: bool) -> Iterator[
         yield f"{_named(held)}: {total} copied, being held. copy=False shares it, if neither side writes"
     if vector and any(re.match(r'info\["final_obs"\]\[\d+\]', leaf.path) for leaf in out):
         yield "final_obs is an array of objects: dense_final=True makes it one batch"
-    observed = [leaf for leaf in out if leaf.path.startswith("obs") and leaf.route]
-    if len(observed) >= _MANY_LEAVES:
-        yield f"{len(observed)} leaves in obs: gymnasium.wrappers.FlattenObservation makes them one"
     if not ownership.COUNTS_PROVE:
         yield "on this Python every leaf is copied: its reference counts prove nothing"
 

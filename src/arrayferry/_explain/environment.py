@@ -25,6 +25,13 @@ __all__ = ["explain_environment"]
 
 _HOLDER = "the environment"
 
+# What some reasons mean for an action, which the action space has the say about and the agent still holds.
+_IN_ACTIONS = {
+    "number": ("converted", "scalar"),
+    "no-dtype": ("cast", "space-dtype"),
+    "unheld": ("shared", "already-member"),
+}
+
 
 def explain_environment(env: Any, to: Namespace, steps: int, seed: int | None, **options: Any) -> Explanation:
     """Explain what the wrapper does in a step of an environment, or of one that is named by its id.
@@ -128,12 +135,7 @@ def _action_leaves(action: Any, member: Any, incoming: Converter, seconds: float
 
 def _as_member(path: str, value: Any, member: Any, incoming: Converter) -> Leaf:
     leaf = leaf_of(path, value, member, incoming, "held", "the agent")
-    if leaf.reason == "number":
-        reason = "scalar"
-    elif leaf.memory == "cast":
-        reason = "space-dtype"
-    elif leaf.memory == "taken over":  # the agent holds it
-        return replace(leaf, memory="shared", reason="already-member", why=REASONS["already-member"])
-    else:
+    if leaf.reason not in _IN_ACTIONS:
         return leaf
-    return replace(leaf, reason=reason, why=REASONS[reason].format(after=leaf.after))
+    memory, reason = _IN_ACTIONS[leaf.reason]
+    return replace(leaf, memory=memory, reason=reason, why=REASONS[reason].format(after=leaf.after))

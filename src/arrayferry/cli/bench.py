@@ -14,15 +14,14 @@ from time import perf_counter
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
-from array_api_compat import array_namespace
 from rich.markup import escape
 
 import arrayferry
-from arrayferry._core.registry import find_framework
+from arrayferry._core.registry import find_framework, framework_of
+from arrayferry._explain.leaves import flat
 from arrayferry._explain.render import rich_table
-from arrayferry.cli.environments import add_environment, add_target, count, default_target, make, title_of
-from arrayferry.cli.screen import Outcome, Screen
+from arrayferry.cli.environments import add_environment, count, default_target, make, title_of
+from arrayferry.cli.screen import Outcome, progress
 
 SUMMARY = "measure what a wrapper adds to a step: ours, and Gymnasium's"
 EXAMPLES = """\
@@ -42,16 +41,15 @@ Trip = Callable[[int], "list[float]"]  # take that many steps from the start, re
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the environment, the framework and the number of laps."""
     add_environment(parser, default="CartPole-v1")
-    add_target(parser, device=False)
     parser.add_argument("--laps", metavar="N", type=count, default=30, help="turns of each (default: 30)")
 
 
-def run(arguments: Namespace, screen: Screen) -> Outcome:
+def run(arguments: Namespace) -> Outcome:
     """Measure all rivals that work."""
     what = arguments.env, arguments.vector, arguments.to or default_target()
     title = title_of(*what)
     trips = {name: rival(name, *what) for name in (BARE, OURS)}  # wrong arguments raise here
-    with screen.progress() as bar:
+    with progress() as bar:
         if not (problem := problem_with(GYMNASIUM, *what)):
             trips = {BARE: trips[BARE], GYMNASIUM: rival(GYMNASIUM, *what), OURS: trips[OURS]}
         best = replay(trips, bar.track(range(arguments.laps), description=f"{title}: taking turns"))
@@ -67,12 +65,14 @@ def rival(name: str, env_name: str, vector: int | None, to: str) -> Trip:
     env = make(env_name, vector)
     env.action_space.seed(_SEED)
     actions: Any = [env.action_space.sample() for _ in range(_ACTIONS)]
-    env_xp = _namespace_of(env.reset(seed=_SEED)[0])
-    if name != BARE or env_xp is not np:
-        actions = arrayferry.convert(actions, env_xp if name == BARE else to)
+    obs, _ = env.reset(seed=_SEED)
+    found = framework_of(type(next(iter(flat(obs, "obs").values()))))
+    source = find_framework("numpy") if found is None else found  # a number
+    if name != BARE or source.name != "numpy":
+        actions = arrayferry.convert(actions, source if name == BARE else to)
     if name == GYMNASIUM:
         wrapper: Any = (gym.wrappers.vector if vector else gym.wrappers).ArrayConversion
-        env = wrapper(env, env_xp=env_xp, target_xp=find_framework(to).load())
+        env = wrapper(env, env_xp=source.load(), target_xp=find_framework(to).load())
     elif name == OURS:
         env = arrayferry.wrap(env, to)
 
@@ -113,16 +113,6 @@ def replay(trips: Mapping[str, Trip], laps: Iterable[int], seconds: float = 0.02
         for name, trip in trips.items():
             best[name] = [min(pair) for pair in zip(best[name], trip(steps))]
     return {name: sum(times) / steps for name, times in best.items()}
-
-
-def _namespace_of(obs: Any) -> Any:
-    """Return the array namespace of the first leaf of an observation; NumPy for a number."""
-    while isinstance(obs, (dict, tuple)):
-        obs = next(iter(obs.values() if isinstance(obs, dict) else obs))
-    try:
-        return array_namespace(obs, use_compat=False)
-    except TypeError:
-        return np
 
 
 def _rows(times: Mapping[str, float]) -> Iterator[tuple[str, ...]]:

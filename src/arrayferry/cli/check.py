@@ -10,8 +10,8 @@ from rich.markup import escape
 
 import arrayferry
 from arrayferry._explain.render import rich_table
-from arrayferry.cli.environments import add_environment, add_target, count, default_target, make, title_of
-from arrayferry.cli.screen import Outcome, Screen
+from arrayferry.cli.environments import add_environment, count, default_target, make, title_of
+from arrayferry.cli.screen import Outcome, progress
 
 SUMMARY = "drive an environment with random actions, and report what is wrong with it"
 EXAMPLES = """\
@@ -27,18 +27,18 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "dim"}
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the environment, the framework, the number of steps and the seed."""
     add_environment(parser)
-    add_target(parser)
+    parser.add_argument("--device", help="the device of the agent's arrays")
     parser.add_argument(
         "--steps", metavar="N", type=count, default=1000, help="steps to take (default: 1000)"
     )
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="of everything (default: 0)")
 
 
-def run(arguments: Namespace, screen: Screen) -> Outcome:
+def run(arguments: Namespace) -> Outcome:
     """Drive the environment and report."""
     to = arguments.to or default_target()
     title = title_of(arguments.env, arguments.vector, to)
-    with closing(make(arguments.env, arguments.vector)) as env, screen.progress() as bar:
+    with closing(make(arguments.env, arguments.vector)) as env, progress() as bar:
         bar.add_task(f"watching {title}", total=None)
         report = arrayferry.check(
             env, to, steps=arguments.steps, seed=arguments.seed, device=arguments.device

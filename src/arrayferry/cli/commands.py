@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import arrayferry
 from arrayferry.cli import bench, check, doctor, explain
-from arrayferry.cli.screen import Outcome, Screen, one_line, stdout_to_stderr
+from arrayferry.cli.screen import Outcome, one_line, show, stdout_to_stderr
 from arrayferry.errors import DeviceError, KeptWarning, NotInstalledError, OptionError, UnknownFrameworkError
 
 __all__ = ["COMMANDS", "parse", "run"]
@@ -45,10 +45,9 @@ def run(words: list[str]) -> int:
         if not arguments.traceback:
             warnings.filterwarnings("ignore", module="gymnasium")
             warnings.filterwarnings("ignore", category=KeptWarning)
-        screen = Screen(as_json=arguments.json)
         with stdout_to_stderr() if arguments.json else nullcontext():
-            outcome: Outcome = arguments.command.run(arguments, screen)
-        screen.report(outcome)
+            outcome: Outcome = arguments.command.run(arguments)
+        show(outcome, as_json=arguments.json)
         return FINE if outcome.ok else FOUND
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

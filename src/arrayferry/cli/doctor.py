@@ -18,7 +18,7 @@ from arrayferry._core.registry import find_framework, registered
 from arrayferry._core.speedups import speedups
 from arrayferry._explain.render import rich_table
 from arrayferry.cli.pairs import Pair, examine
-from arrayferry.cli.screen import Outcome, Screen, one_line
+from arrayferry.cli.screen import Outcome, one_line, progress
 from arrayferry.errors import NotInstalledError
 
 SUMMARY = "say which frameworks work here, and what to do about the others"
@@ -54,7 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--pairs", action="store_true", help="also convert from each to each, and time it")
 
 
-def run(arguments: Namespace, screen: Screen) -> Outcome:
+def run(arguments: Namespace) -> Outcome:
     """Examine the frameworks, and their pairs if asked."""
     if arguments.pairs:
         # A copy that OpenMP splits between threads takes a thousand times as long whenever one of them has to
@@ -63,7 +63,7 @@ def run(arguments: Namespace, screen: Screen) -> Outcome:
     statuses = sorted(map(status_of, _chosen(arguments.names)), key=lambda one: not one.version)
     working = [one.name for one in statuses if one.works]
     candidates = [*product(working, repeat=2)] if arguments.pairs else []
-    with screen.progress() as bar:
+    with progress() as bar:
         pairs = [examine(*pair) for pair in bar.track(candidates, description="converting")]
     broken = [one.name for one in statuses if one.version and not one.works]
     broken += [f"{pair.source} to {pair.target}" for pair in pairs if pair.problem]

@@ -12,11 +12,11 @@ import gymnasium as gym
 import arrayferry
 from arrayferry.errors import OptionError
 
-__all__ = ["add_environment", "add_target", "count", "default_target", "make", "title_of"]
+__all__ = ["add_environment", "count", "default_target", "make", "title_of"]
 
 
 def add_environment(parser: ArgumentParser, default: str | None = None) -> None:
-    """Add the arguments that name the environment."""
+    """Add the arguments that name the environment and the agent's framework."""
     note = f" (default: {default})" if default else ""
     parser.add_argument(
         "env",
@@ -26,15 +26,9 @@ def add_environment(parser: ArgumentParser, default: str | None = None) -> None:
         help=f"an id such as CartPole-v1, module:id to import the module first, or module:Class{note}",
     )
     parser.add_argument("--vector", metavar="N", type=count, help="make a vector environment of N")
-
-
-def add_target(parser: ArgumentParser, *, device: bool = True) -> None:
-    """Add the arguments that name the agent's framework and device."""
     parser.add_argument(
         "--to", metavar="FRAMEWORK", help="the agent's framework (default: torch if installed)"
     )
-    if device:
-        parser.add_argument("--device", help="the device of the agent's arrays")
 
 
 def count(text: str) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from contextlib import closing
 
 import arrayferry
-from arrayferry.cli.environments import add_environment, add_target, count, default_target, make
-from arrayferry.cli.screen import Outcome, Screen
+from arrayferry.cli.environments import add_environment, count, default_target, make
+from arrayferry.cli.screen import Outcome
 from arrayferry.errors import OptionError
 
 SUMMARY = "show what happens to each leaf of an environment, and why"
@@ -25,13 +25,13 @@ _COPY = {"auto": None, "always": True, "never": False}
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the environment, the framework and the options of the wrapper."""
     add_environment(parser)
-    add_target(parser)
+    parser.add_argument("--device", help="the device of the agent's arrays")
     parser.add_argument("--copy", choices=_COPY, default="auto", help="auto means copy=None (default: auto)")
     parser.add_argument("--dtypes", metavar="OLD=NEW", action="append", help="cast a dtype; may be repeated")
     parser.add_argument("--steps", metavar="N", type=count, default=20, help="steps to take (default: 20)")
 
 
-def run(arguments: Namespace, screen: Screen) -> Outcome:
+def run(arguments: Namespace) -> Outcome:
     """Explain the environment."""
     with closing(make(arguments.env, arguments.vector)) as env:
         explanation = arrayferry.explain(

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from arrayferry.errors import FerryError
 
-__all__ = ["Outcome", "Screen", "one_line", "stdout_to_stderr"]
+__all__ = ["Outcome", "one_line", "progress", "show", "stdout_to_stderr"]
 
 
 @dataclass(frozen=True)
@@ -28,27 +28,22 @@ class Outcome:
     ok: bool = True
 
 
-class Screen:
-    """Where outcomes and progress go; colours and progress appear only in a terminal."""
+def show(outcome: Outcome, *, as_json: bool) -> None:
+    """Print an outcome; with colours only in a terminal."""
+    if as_json:
+        print(json.dumps(outcome.data, indent=1))
+    else:
+        console = Console(highlight=False)
+        for thing in outcome.shown:
+            console.print(thing)
+    sys.stdout.flush()  # so that a closed pipe is noticed here
 
-    def __init__(self, *, as_json: bool = False) -> None:
-        self._as_json = as_json
-        self._err = Console(highlight=False, stderr=True)
 
-    def report(self, outcome: Outcome) -> None:
-        """Print an outcome."""
-        if self._as_json:
-            print(json.dumps(outcome.data, indent=1))
-        else:
-            console = Console(highlight=False)
-            for thing in outcome.shown:
-                console.print(thing)
-        sys.stdout.flush()  # so that a closed pipe is noticed here
-
-    def progress(self) -> Progress:
-        """Return progress bars, to be shown while a `with` statement works; see `rich.progress`."""
-        columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
-        return Progress(*columns, console=self._err, transient=True, disable=not self._err.is_terminal)
+def progress() -> Progress:
+    """Return progress bars, shown in a terminal while a `with` statement works; see `rich.progress`."""
+    console = Console(highlight=False, stderr=True)
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from arrayferry._core.convert import Converter, Namespace
 from arrayferry._core.messages import refuse_unknown
@@ -37,9 +37,6 @@ def check(
     dtypes: Mapping[Any, Any] | None = None,
     env_xp: Namespace | None = None,
     env_device: Any = None,
-    spaces: Literal["env", "target"] = "env",
-    scalars: Literal["python", "target"] | None = None,
-    dense_final: bool | None = None,
     **unknown: NoReturn,
 ) -> Report:
     """Drive an environment with sampled actions, and report what the sanitizer finds.
@@ -57,9 +54,6 @@ def check(
         dtypes: casts to make on the way out.
         env_xp: the environment's framework.
         env_device: where actions go.
-        spaces: `"env"` or `"target"`.
-        scalars: single environments only.
-        dense_final: vector environments only.
         **unknown: refused, with the option that was probably meant.
 
     Example:
@@ -69,7 +63,6 @@ def check(
         'safe as wrapped; safe with copy=False too'
     """
     options: dict[str, Any] = {"device": device, "dtypes": dtypes, "env_xp": env_xp, "env_device": env_device}
-    options |= {"spaces": spaces, "scalars": scalars, "dense_final": dense_final}
     refuse_unknown(unknown, ["steps", "seed", "copy", *options], of="check")
     with opened(env) as base:
         report = _drive(base, to, steps, seed, {**options, "copy": copy})

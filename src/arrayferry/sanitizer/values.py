@@ -72,7 +72,11 @@ class Values:
                 self._look_for("inf", "infinite", np.isinf, leaf, leaves)
 
     def _look_for(self, kind: str, word: str, is_it: Any, leaf: Leaf, leaves: Sequence[Leaf]) -> None:
-        if _has_any(is_it, leaf.view) and (bad := is_it(leaf.view) & _present(leaf, leaves)).any():
+        dtype = np.asarray(leaf.view).dtype
+        if dtype.kind not in "fc" and dtype.name not in ML_DTYPES:
+            return
+        bad = is_it(leaf.view) & _present(leaf, leaves)
+        if bad.any():
             severity: Severity = "warning" if leaf.name == "info" else "error"
             hint = _SOURCES.get(leaf.name, "look for it in the environment")
             self._notes.add(kind, severity, leaf.path, f"{first_where(bad)[1]} is {word}", hint)
@@ -82,31 +86,18 @@ class Values:
         old = self._forms.get(leaf.path, new)
         if len(self._forms) < _MANY or leaf.path in self._forms:
             self._forms[leaf.path] = new
-        is_number = self._single and leaf.name == "reward"
-        harmless = leaf.name == "info" or is_number or {old, new} == _INTEGERS
-        for word, was, now in _differences(old, new):
-            message = f"its {word} was {was}, and is {now}"
+        # The first of framework, dtype and shape that has changed tells what to do.
+        word = next((word for word, was, now in zip(_HINTS, old, new) if was != now), "")
+        if word:
+            is_number = self._single and leaf.name == "reward"
+            harmless = leaf.name == "info" or is_number or {old, new} == _INTEGERS
             severity: Severity = "info" if harmless else "warning"
+            message = f"it was {_shown_form(*old)}, and is {_shown_form(*new)}"
             self._notes.add(f"{word}-changed", severity, leaf.path, message, _HINTS[word])
 
 
-def _differences(old: Form, new: Form) -> Iterator[tuple[str, Any, Any]]:
-    if old[0] != new[0]:  # then the dtype has another name in any case
-        yield "framework", f"{old[0]} ({old[1]})", f"{new[0]} ({new[1]})"
-        return
-    if old[1] != new[1]:
-        yield "dtype", old[1], new[1]
-    if old[2] != new[2]:
-        yield "shape", old[2], new[2]
-
-
-def _has_any(is_it: Any, view: Any) -> bool:
-    """Return whether there is such a number, in one fast pass: the least number is NaN if one is."""
-    if not isinstance(view, np.ndarray):
-        return isinstance(view, (float, complex, np.inexact)) and bool(is_it(view))
-    if view.dtype.kind not in "fc" and view.dtype.name not in ML_DTYPES:
-        return False
-    return view.size > 0 and bool(is_it(view.min()) or (is_it is np.isinf and is_it(view.max())))
+def _shown_form(framework: str, dtype: str, shape: tuple[int, ...]) -> str:
+    return f"{dtype}{list(shape) if shape else ''} {framework}"
 
 
 def _present(leaf: Leaf, leaves: Sequence[Leaf]) -> Any:
@@ -125,19 +116,17 @@ def _present(leaf: Leaf, leaves: Sequence[Leaf]) -> Any:
 
 def parts_of(space: spaces.Space[Any], value: Any, path: str = "obs") -> Iterator[_Part]:
     """Yield what a value consists of, as far as its Dict and Tuple spaces say so."""
-    if type(space).contains is spaces.Dict.contains:  # else it has its own idea of a member
-        inner = space.spaces  # type: ignore[attr-defined]
-        is_alike = isinstance(value, dict) and value.keys() == inner.keys()
-    elif type(space).contains is spaces.Tuple.contains:
-        inner = dict(enumerate(space.spaces))  # type: ignore[attr-defined]
-        is_alike = isinstance(value, (tuple, list)) and len(value) == len(inner)
-    else:
-        is_alike = False
-    if not is_alike:
-        yield path, space, value
-        return
+    inner: dict[Any, spaces.Space[Any]] = {}
+    # A subclass with a `contains` of its own has its own idea of a member.
+    if isinstance(space, spaces.Dict) and type(space).contains is spaces.Dict.contains:
+        inner = space.spaces if isinstance(value, dict) and value.keys() == space.spaces.keys() else {}
+    elif isinstance(space, spaces.Tuple) and type(space).contains is spaces.Tuple.contains:
+        is_alike = isinstance(value, (tuple, list)) and len(value) == len(space.spaces)
+        inner = dict(enumerate(space.spaces)) if is_alike else {}
     for key, part in inner.items():
         yield from parts_of(part, value[key], path + DICT.step([key], 0))
+    if not inner:
+        yield path, space, value
 
 
 def misfits(parts: Iterable[_Part]) -> Iterator[tuple[str, str]]:
