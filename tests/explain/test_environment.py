@@ -38,7 +38,7 @@ def test_leaves_of_an_environment_come_from_real_steps():
     found = arrayferry.explain(env, "numpy", steps=6)
     assert verdicts(found)["obs"] == "taken over: nobody else holds it"
     assert verdicts(found)["reward"] == "converted to a float"
-    assert verdicts(found)["terminated"] == "left alone: a bool is no array"
+    assert verdicts(found)["terminated"] == "left alone: a bool is not an array"
     assert len(env.seen) == 12
     assert all(action in env.action_space for action in env.seen)
     assert found.steps == 6

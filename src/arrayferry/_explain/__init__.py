@@ -58,10 +58,10 @@ def explain(
         >>> for leaf in arrayferry.explain(obs, "numpy").leaves:
         ...     print(leaf.path, "-", leaf.verdict)
         value["camera"] - copied: you still hold what it is in
-        value["mission"] - left alone: a str is no array
+        value["mission"] - left alone: a str is not an array
     """
     refuse_unknown(unknown, ["device", "copy", "dtypes", "steps", "seed"], of="explain")
-    gymnasium = sys.modules.get("gymnasium")  # whoever has an environment has imported it
+    gymnasium = sys.modules.get("gymnasium")  # imported already, if this is an environment
     if isinstance(value, str) or (
         gymnasium is not None and isinstance(value, (gymnasium.Env, gymnasium.vector.VectorEnv))
     ):

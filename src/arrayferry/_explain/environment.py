@@ -43,7 +43,7 @@ def explain_environment(env: Any, to: Namespace, steps: int, seed: int | None, *
     with opened(env) as base:
         wrapped: Any = wrap(base, to, sanitize=False, **options)
         base.action_space.seed(seed)
-        with suppress(FerryError):  # what is refused is told leaf by leaf
+        with suppress(FerryError):  # a refused leaf is reported below, with the others
             wrapped.reset(seed=seed)  # the wrapper learns here whose arrays the environment takes
         run = _Run(base, wrapped._boundary)
         seconds = run.fastest_of(steps)

@@ -135,11 +135,9 @@ def leaf_of(
         holds="hold" if holder == "you" else "holds",
         error=error and error.what,
     )
-    through: tuple[str, ...] = ()
-    if memory not in ("left alone", "refused"):
-        through = route(value, source, target)
+    through = () if memory in ("left alone", "refused") else route(value, source, target)
     if reason == "number":
-        through = through[0], "numpy" if isinstance(found, np.generic) else "python"
+        through = (*through[:1], "numpy" if isinstance(found, np.generic) else "python")
     shape = getattr(value, "shape", None)
     shape = None if shape is None else tuple(shape)
     try:

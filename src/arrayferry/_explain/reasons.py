@@ -50,14 +50,14 @@ REASONS: dict[str, str] = {
     "number": "to a {after}",
     # left alone
     "no-counterpart": "{before} has no counterpart in {target}",
-    "no-array": "a {before} is no array",
+    "no-array": "a {before} is not an array",
     # refused
     "refused": "{error}",
 }
 
 
 def reason_to_copy(converter: Converter, array: Any, references: int | None) -> str:
-    """Return the code of why an array of the right dtype is copied; ask before it crosses.
+    """Return the code of why an array of the right dtype is copied; ask before it is converted.
 
     Args:
         converter: what is about to convert it.

@@ -56,7 +56,8 @@ def make(env: str, vector: int | None = None) -> Any:
     try:
         factory: Any = getattr(import_module(module), name, None) if module else None
         if callable(factory) and name not in gym.registry:
-            return gym.vector.SyncVectorEnv([factory] * vector) if vector else factory()
+            factories: list[Any] = [factory] * (vector or 1)
+            return gym.vector.SyncVectorEnv(factories) if vector else factory()
         return gym.make_vec(name, num_envs=vector) if vector else gym.make(name)
     except (gym.error.Error, ImportError) as error:
         hint = "" if module else f"if a package registers it, write package:{env}"

@@ -1,11 +1,11 @@
-"""The boundary sanitizer: watches what crosses between an environment and its agent.
+"""The boundary sanitizer: watches what an environment and its agent give each other.
 
 | file | the one idea |
 |---|---|
 | `report.py` | a finding, where findings are collected, and the report with its verdict |
 | `leaves.py` | the leaves of a value, and whether somebody holds their memory |
 | `writes.py` | who wrote into memory that the other one sees |
-| `values.py` | changed forms, values outside of their space, NaN |
+| `values.py` | changed forms, values outside their space, NaN |
 | `wrapper.py` | the wrappers that look at all of it, around every call of an environment |
 | `driver.py` | `check`, which drives an environment, watched |
 

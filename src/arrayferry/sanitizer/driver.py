@@ -41,8 +41,8 @@ def check(
 ) -> Report:
     """Drive an environment with sampled actions, and report what the sanitizer finds.
 
-    With `copy=None` it does so twice: as `wrap` does it, and with `copy=False`, to tell whether that is safe
-    here. What an environment raises by itself is raised; what cannot cross is a finding of kind `"refused"`.
+    With `copy=None` it does so twice: as `wrap` does it, and with `copy=False`, to see whether that is safe
+    here. An exception of the environment is raised; a leaf that is refused is a finding, `"refused"`.
 
     Args:
         env: the environment, single or vector; or the id of one, for `gymnasium.make`.

@@ -1,4 +1,4 @@
-"""The leaves of what crosses: where each is, what it looks like, and whether somebody holds its memory."""
+"""The leaves of an action or a result: paths, NumPy views, and whether somebody holds their memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from arrayferry.errors import FerryError, SharingError
 
 __all__ = ["Form", "PASSED", "Leaf", "first_where", "read"]
 
-# The framework ("python" for what is no array), the dtype or type, and the shape.
+# The framework ("python" for what is not an array), the dtype or type, and the shape.
 Form: TypeAlias = "tuple[str, str, tuple[int, ...]]"
 
 # The memory of arrays of these kinds is all there is to them.
@@ -32,7 +32,7 @@ _PLAIN = "biufcmMSUV"
 
 @dataclass(slots=True, eq=False)
 class Leaf:
-    """A leaf of a value that crosses.
+    """A leaf of an action or of what the environment returned.
 
     Attributes:
         path: where it is, such as `obs["camera"]`.

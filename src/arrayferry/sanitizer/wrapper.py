@@ -63,10 +63,10 @@ class _Watching:
             self._writes.forget()  # whatever it wrote until then, nobody is to blame
             raise
         if type(result) is not tuple or len(result) != len(names):
-            self._look(self._writes.returned, [])  # whoever is outside will say that it is not as expected
+            self._look(self._writes.returned, [])  # the wrapper around this one refuses it
             return result
         returned = [*result]
-        del result  # so that the list alone holds the values, and it can be told who else does
+        del result  # so that only the list holds the values, and other holders can be counted
         self._look(self._look_at_results, returned, names)
         return tuple(returned)
 
@@ -83,7 +83,7 @@ class _Watching:
     def _look(self, look: Callable[..., None], *arguments: Any) -> None:
         try:
             look(*arguments)
-        except Exception as error:  # the environment and its agent shall not notice that they are watched
+        except Exception as error:  # a bug in here must not change the program
             message = f"{type(error).__name__}: {error}"
             self._notes.add("unwatched", "info", "sanitizer", message, "please report it, with the value")
         self._notes.warn_or_raise()

@@ -76,7 +76,7 @@ class Writes:
         self.forget()
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy watches nothing: the arrays would be copied, and be nobody's.
+        # A copied or unpickled sanitizer watches nothing: its arrays would be copies that nobody else holds.
         return {**vars(self), "_watched": {}, "_actions": [], "_counts": []}
 
     def forget(self) -> None:
