@@ -75,8 +75,8 @@ class Values:
         dtype = np.asarray(leaf.view).dtype
         if dtype.kind not in "fc" and dtype.name not in ML_DTYPES:
             return
-        bad = is_it(leaf.view) & _present(leaf, leaves)
-        if bad.any():
+        bad = is_it(leaf.view)
+        if bad.any() and (bad := bad & _present(leaf, leaves)).any():
             severity: Severity = "warning" if leaf.name == "info" else "error"
             hint = _SOURCES.get(leaf.name, "look for it in the environment")
             self._notes.add(kind, severity, leaf.path, f"{first_where(bad)[1]} is {word}", hint)
