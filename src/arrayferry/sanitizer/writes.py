@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from arrayferry._core.framework import Array
 from arrayferry.sanitizer.leaves import Leaf, first_where
 from arrayferry.sanitizer.report import Notes, Severity
 
@@ -35,7 +36,7 @@ class _Snapshot:
 
     leaf: Leaf
     step: int
-    before: bytes
+    before: Array
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -45,21 +46,28 @@ class _Snapshot:
 
     def has_changed(self) -> bool:
         """Return whether it looks different now. Bytes count: a NaN equals itself, and -0.0 is not 0.0."""
-        return bool(self.leaf.view.tobytes() != self.before)
+        now, before = _bytes(self.leaf.view), self.before
+        if now.size % 8 == 0:  # eight at a time
+            now, before = now.view(np.uint64), before.view(np.uint64)
+        return not (now == before).all()
 
     def change(self) -> str:
         """Return what has changed, in words."""
         view = self.leaf.view
-        now, then = np.frombuffer(view.tobytes(), np.uint8), np.frombuffer(self.before, np.uint8)
-        differs = (now != then).reshape(*view.shape, -1).any(axis=-1)
+        before = self.before.view(view.dtype).reshape(view.shape)
+        differs = (_bytes(view) != self.before).reshape(*view.shape, -1).any(axis=-1)
         index, where = first_where(differs)
         many = f"{int(differs.sum())} of {differs.size} elements"
-        before = then.view(view.dtype).reshape(view.shape)
         return f"{many} changed, {where} was {before[index]} and is {view[index]}"
 
 
+def _bytes(view: Array) -> Array:
+    """Return the memory as one row of bytes; a copy of it where it is not in one piece."""
+    return np.ascontiguousarray(view).reshape(-1).view(np.uint8)
+
+
 def _snapshot(leaf: Leaf, step: int) -> _Snapshot:
-    return _Snapshot(leaf, step, leaf.view.tobytes())
+    return _Snapshot(leaf, step, _bytes(leaf.view).copy())
 
 
 class Writes:
@@ -92,7 +100,7 @@ class Writes:
         for one in self._watched.values():
             if one.has_changed():
                 self._blame_agent(one)
-                one.before = one.leaf.view.tobytes()
+                one.before = _bytes(one.leaf.view).copy()
         # An array that only this call holds was made on the way: the agent does not see it.
         seen = [leaf for leaf in action if leaf.in_place and leaf.held is not False]
         self._actions = [_snapshot(leaf, self._notes.step) for leaf in seen]
