@@ -26,7 +26,16 @@ from arrayferry.errors import FerryError
 if TYPE_CHECKING:
     from functools import _SingleDispatchCallable
 
-__all__ = ["Array", "Device", "array_conversion", "module_name_to_namespace", "module_namespace"]
+__all__ = [
+    "Array",
+    "Device",
+    "array_conversion",
+    "module_name_to_namespace",
+    "module_namespace",
+    "to_jax",
+    "to_numpy",
+    "to_torch",
+]
 
 _T = TypeVar("_T")
 
@@ -129,3 +138,21 @@ def array_conversion(value: Any, xp: Namespace, device: Device | None = None) ->
     [array(274.15)]
     """
     return convert(value, xp, device)
+
+
+# Gymnasium names them after the source, too: `numpy_to_torch`, `jax_to_torch`. Here they take any.
+
+
+def to_numpy(value: Any, device: Device | None = None) -> Any:
+    """Convert a value, of arrays of any framework, to NumPy."""
+    return convert(value, "numpy", device)
+
+
+def to_jax(value: Any, device: Device | None = None) -> Any:
+    """Convert a value, of arrays of any framework, to JAX."""
+    return convert(value, "jax", device)
+
+
+def to_torch(value: Any, device: Device | None = None) -> Any:
+    """Convert a value, of arrays of any framework, to torch."""
+    return convert(value, "torch", device)

@@ -1,8 +1,8 @@
 """Gymnasium's own modules, by the names that they would have here.
 
 A module of `gymnasium.wrappers` and the one that has its name here are *twins*. The twins of the conversion
-modules are ours. All others hold Gymnasium's own objects: for each that we know there is a file, for editors
-and type checkers; a finder makes those that only a newer Gymnasium has.
+modules are ours. All others hold Gymnasium's own objects: for each that we know there is a file, which
+editors and type checkers find; a finder makes those that only a newer Gymnasium has.
 """
 
 from __future__ import annotations
@@ -16,19 +16,13 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["add_names", "install_finder", "mirror"]
+__all__ = ["add_names", "install_finder"]
 
 _PREFIX = __name__.removesuffix("_twins")
 
 
 def _twin(name: str) -> str:
     return name.replace("arrayferry", "gymnasium", 1)
-
-
-def mirror(name: str) -> None:
-    """Give one of our modules all names of its twin that it does not have."""
-    own, theirs = vars(sys.modules[name]), vars(import_module(_twin(name)))
-    own.update({key: value for key, value in theirs.items() if own.get(key) is None})
 
 
 def add_names(package: str, ours: Iterable[str]) -> None:
@@ -58,7 +52,8 @@ class _Finder(MetaPathFinder, Loader):
         return ModuleSpec(fullname, self, is_package=theirs.submodule_search_locations is not None)
 
     def exec_module(self, module: ModuleType) -> None:
-        mirror(module.__name__)
+        theirs = vars(import_module(_twin(module.__name__)))
+        vars(module).update({name: value for name, value in theirs.items() if name not in vars(module)})
 
 
 def install_finder() -> None:

@@ -1,7 +1,3 @@
 """The names of `gymnasium.wrappers.atari_preprocessing`, which are Gymnasium's own."""
 
 from gymnasium.wrappers.atari_preprocessing import *  # noqa: F403
-
-from arrayferry.wrappers import _twins
-
-_twins.mirror(__name__)

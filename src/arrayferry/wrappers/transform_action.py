@@ -1,12 +1,8 @@
 """The names of `gymnasium.wrappers.transform_action`, which are Gymnasium's own."""
 
-from typing import TYPE_CHECKING
-
 from gymnasium.wrappers.transform_action import *  # noqa: F403
 
-from arrayferry.wrappers import _twins
-
-if TYPE_CHECKING:  # not in all versions of Gymnasium
+try:  # noqa: SIM105  (`suppress` would be one of the names)
     from gymnasium.wrappers.transform_action import DiscretizeAction as DiscretizeAction
-
-_twins.mirror(__name__)
+except ImportError:  # not in all versions of Gymnasium
+    pass

@@ -1,7 +1,3 @@
 """The names of `gymnasium.wrappers.vector.dict_info_to_list`, which are Gymnasium's own."""
 
 from gymnasium.wrappers.vector.dict_info_to_list import *  # noqa: F403
-
-from arrayferry.wrappers import _twins
-
-_twins.mirror(__name__)

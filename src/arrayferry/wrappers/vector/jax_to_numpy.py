@@ -1,9 +1,5 @@
 """The names of `gymnasium.wrappers.vector.jax_to_numpy`."""
 
-from __future__ import annotations
-
-from arrayferry.wrappers.array_conversion import Device as Device
-from arrayferry.wrappers.vector.array_conversion import ArrayConversion as ArrayConversion
 from arrayferry.wrappers.vector.pairs import JaxToNumpy
 
 __all__ = ["JaxToNumpy"]

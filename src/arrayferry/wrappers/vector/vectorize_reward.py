@@ -1,7 +1,3 @@
 """The names of `gymnasium.wrappers.vector.vectorize_reward`, which are Gymnasium's own."""
 
 from gymnasium.wrappers.vector.vectorize_reward import *  # noqa: F403
-
-from arrayferry.wrappers import _twins
-
-_twins.mirror(__name__)
