@@ -13,7 +13,7 @@ from arrayferry.errors import FerryError, UnsupportedError
 from arrayferry.spaces.casting import cast_to_space
 from arrayferry.wrappers._boundary import STEP, checked
 
-__all__ = ["reset_finished", "resets_itself", "with_dense_final"]
+__all__ = ["reset_finished", "resets_itself", "with_cast_final", "with_dense_final"]
 
 
 def resets_itself(env: Any) -> bool:
@@ -30,6 +30,19 @@ def reset_finished(env: Any, terminated: Any, truncated: Any) -> None:
         done = np.logical_or(*convert((terminated, truncated), "numpy"))
         if done.any():
             env.reset(options={"reset_mask": done})
+
+
+def with_cast_final(env: Any, share: bool, info: Any) -> Any:
+    """Return an info, its final observations in the dtypes of their space."""
+    is_vector = isinstance(env, VectorEnv) and isinstance(info, dict)
+    final = info.get("final_obs") if is_vector else None
+    if not isinstance(final, np.ndarray) or final.dtype != object:
+        return info
+    cast = np.empty(final.shape, object)
+    for index, row in enumerate(final):
+        path = f'info["final_obs"][{index}]'
+        cast[index] = None if row is None else cast_to_space(env.single_observation_space, row, path, share)
+    return {**info, "final_obs": cast}
 
 
 def with_dense_final(env: VectorEnv[Any, Any, Any], result: Any) -> tuple[Any, ...]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import ModuleType
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from gymnasium.utils import RecordConstructorArgs
 
+from arrayferry._core.convert import Namespace
+from arrayferry._core.messages import refuse_choice
+from arrayferry.errors import OptionError
 from arrayferry.spaces.members import to_numpy
 from arrayferry.wrappers._boundary import Boundary
 from arrayferry.wrappers._function import Device, module_namespace
-from arrayferry.wrappers._prepare import Prepare
+from arrayferry.wrappers._prepare import Prepare, cast_reset, cast_step
+from arrayferry.wrappers._watch import recorded, watched
 
 __all__ = ["ArrayT", "ConversionWrapper", "Pair"]
 
@@ -21,19 +26,52 @@ class ConversionWrapper(Generic[ArrayT]):
     """What is the same for single and vector environments."""
 
     env: Any
-    _boundary: Boundary
 
-    # What is done to the results of a step and of a reset before they are converted.
-    _prepare: Prepare | None = None
-    _prepare_reset: Prepare | None = None
+    def __init__(
+        self,
+        env: Any,
+        env_xp: Namespace | None,
+        target_xp: Namespace,
+        env_device: Any,
+        target_device: Any,
+        copy: bool | None,
+        dtypes: Any,
+        reward_dtype: Any,
+        spaces: str,
+        sanitize: Any,
+        *,
+        scalars: Literal["python", "target"],
+        prepare: list[Prepare],
+        own_option: dict[str, Any],
+    ) -> None:
+        """Take what both wrappers take; `prepare` and `own_option` are what one of them adds."""
+        refuse_choice("spaces", spaces, "env", "target")
+        if isinstance(dtypes, str) and dtypes != "space":
+            hint = 'pass "space", or a mapping such as {"float64": "float32"}'
+            raise OptionError(f"dtypes={dtypes!r}", hint)
+        share, by_space = copy is False, isinstance(dtypes, str)
+        env = watched(env, sanitize, shared=share)
+        casts = None if by_space else dtypes
+        self._boundary = Boundary(
+            env, env_xp, target_xp, env_device, target_device, copy, casts, reward_dtype, scalars
+        )
+        arguments = self._boundary.arguments() | ({"dtypes": dtypes} if by_space else {})
+        self._record(**arguments, spaces=spaces, sanitize=recorded(sanitize), **own_option)
+        super().__init__(env)  # type: ignore[call-arg]  # Gymnasium's wrapper
+        # What is done to the results of a step and of a reset before they are converted, by functions that
+        # can be pickled.
+        self._prepare: list[Prepare] = [partial(cast_step, env, share)] * by_space + prepare
+        self._prepare_reset: list[Prepare] = [partial(cast_reset, env, share)] * by_space
+        if spaces == "target":
+            for name in self._space_names:
+                is_action = name.endswith("action_space")
+                converted = self._boundary.convert_space(getattr(env, name), of_actions=is_action)
+                setattr(self, name, converted)
+
+    _space_names: ClassVar[tuple[str, ...]] = "observation_space", "action_space"
 
     def _record(self, **arguments: Any) -> None:
         RecordConstructorArgs.__init__(self, **arguments)  # type: ignore[arg-type]
-
-    def _record_all(self, dtypes: Any, **options: Any) -> None:
-        arguments = self._boundary.arguments()
-        arguments["dtypes"] = dtypes if isinstance(dtypes, str) else arguments["dtypes"]
-        self._record(**arguments, **options)
 
     def _step(self, action: Any) -> Any:
         """Take a step, with an action (or one for each environment) of any framework."""
@@ -44,10 +82,15 @@ class ConversionWrapper(Generic[ArrayT]):
         except Exception as error:
             boundary.add_note(error, action)
             raise
-        if self._prepare is not None:
-            boundary.learn_from(box)
-            box = [self._prepare(box.pop())]
+        if self._prepare:
+            box = self._prepared(self._prepare, box)
         return boundary.convert_step(box)
+
+    def _prepared(self, prepare: list[Prepare], box: list[Any]) -> list[Any]:
+        self._boundary.learn_from(box)
+        for one in prepare:
+            box = [one(box.pop())]
+        return box
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
@@ -56,9 +99,8 @@ class ConversionWrapper(Generic[ArrayT]):
         boundary = self._boundary
         box = [self.env.reset(seed=seed, options=boundary.convert_options(options))]
         boundary.refresh_action_space()
-        if self._prepare_reset is not None:
-            boundary.learn_from(box)
-            box = [self._prepare_reset(box.pop())]
+        if self._prepare_reset:
+            box = self._prepared(self._prepare_reset, box)
         return boundary.convert_reset(box)
 
     def render(self) -> Any:
@@ -107,10 +149,11 @@ class Pair:
             source, target = pair.split()
             cls._pair = source, target
 
-    def __init__(self, env: Any, device: Any = None, **options: Any) -> None:
-        """Wrap an environment; `device` is the agent's, and the options are `ArrayConversion`'s."""
-        source, target = self._pair
-        super().__init__(env, source, target, None, device, **options)  # type: ignore[call-arg]
+    if not TYPE_CHECKING:  # the pairs' own classes say which options these are
+
+        def __init__(self, env, device=None, **options):
+            """Wrap an environment; `device` is the agent's, and the options are `ArrayConversion`'s."""
+            super().__init__(env, *self._pair, None, device, **options)
 
     def _record(self, **arguments: Any) -> None:
         bound = "env_xp", "target_xp", "env_device", "target_device"

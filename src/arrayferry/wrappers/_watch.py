@@ -12,27 +12,28 @@ from typing import Any, Literal, TypeAlias
 
 from arrayferry.errors import OptionError
 
-__all__ = ["Mode", "recorded", "sanitize", "watched"]
+__all__ = ["SanitizeMode", "recorded", "sanitize", "watched"]
 
-Mode: TypeAlias = "bool | Literal['raise']"
+SanitizeMode: TypeAlias = "bool | Literal['raise']"
 
-_WORDS: dict[str, Mode] = {"": False, "0": False, "false": False, "1": True, "true": True, "raise": "raise"}
+_WORDS: dict[str, Any] = {"": False, "0": False, "false": False, "1": True, "true": True, "raise": "raise"}
 
 
-def _from_environment(variable: str = "ARRAYFERRY_SANITIZE") -> Mode:
+def _from_environment(variable: str = "ARRAYFERRY_SANITIZE") -> SanitizeMode:
     word = os.environ.get(variable, "")
     if word.lower() not in _WORDS:
         raise OptionError(f"{variable}={word!r}", "it is 1, raise, or 0")
-    return _WORDS[word.lower()]
+    mode: SanitizeMode = _WORDS[word.lower()]
+    return mode
 
 
 class _Switch(AbstractContextManager[None]):
     """Whether environments are watched that do not say it themselves."""
 
-    mode: Mode = _from_environment()
+    mode: SanitizeMode = _from_environment()
 
-    def __init__(self, mode: Mode) -> None:
-        self._before: Mode = _Switch.mode
+    def __init__(self, mode: SanitizeMode) -> None:
+        self._before: SanitizeMode = _Switch.mode
         _Switch.mode = _valid(mode)
 
     def __exit__(self, *_: object) -> None:
@@ -45,7 +46,7 @@ def _valid(mode: Any) -> Any:
     return mode
 
 
-def sanitize(mode: Mode = True) -> AbstractContextManager[None]:
+def sanitize(mode: SanitizeMode = True) -> AbstractContextManager[None]:
     """Watch every environment that is wrapped from now on; in a `with` statement, until its end.
 
     The environment variable `ARRAYFERRY_SANITIZE=1` (or `=raise`) does the same for a whole program,
@@ -65,7 +66,7 @@ def sanitize(mode: Mode = True) -> AbstractContextManager[None]:
     return _Switch(mode)
 
 
-def watched(env: Any, mode: Mode | None, *, shared: bool) -> Any:
+def watched(env: Any, mode: SanitizeMode | None, *, shared: bool) -> Any:
     """Return the environment, inside a sanitizer if it is to be watched; None asks the switch."""
     mode = _Switch.mode if mode is None else _valid(mode)
     if mode is False:
@@ -75,6 +76,6 @@ def watched(env: Any, mode: Mode | None, *, shared: bool) -> Any:
     return watch(env, shared=shared, on_finding="raise" if mode == "raise" else "warn")
 
 
-def recorded(mode: Mode | None) -> Literal[False] | None:
+def recorded(mode: SanitizeMode | None) -> Literal[False] | None:
     """Return what a spec records as `sanitize`: a refusal only, for a sanitizer records itself."""
     return False if mode is False else None

@@ -21,25 +21,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Unpack
 
-    from arrayferry.wrappers._watch import Mode
+    from arrayferry.wrappers._options import SingleOptions, VectorOptions
+    from arrayferry.wrappers._watch import SanitizeMode
 
     _Env = gym.Env[Any, Any]
     _VectorEnv = VectorEnv[Any, Any, Any]
 
-    class _Options(TypedDict, total=False):
+    class _Source(TypedDict, total=False):
         env_xp: Namespace | None
         env_device: Any
-        copy: bool | None
-        dtypes: Mapping[Any, Any] | Literal["space"] | None
-        reward_dtype: Any
-        spaces: Literal["env", "target"]
-        sanitize: Mode | None
 
-    class _SingleOptions(_Options, total=False):
-        scalars: Literal["python", "target"]
+    class _SingleOptions(SingleOptions, _Source): ...
 
-    class _VectorOptions(_Options, total=False):
-        dense_final: bool
+    class _VectorOptions(VectorOptions, _Source): ...
 
 
 __all__ = ["wrap"]
@@ -90,7 +84,7 @@ def wrap(
     spaces: Literal["env", "target"] = "env",
     scalars: Literal["python", "target"] | None = None,
     dense_final: bool | None = None,
-    sanitize: Mode | None = None,
+    sanitize: SanitizeMode | None = None,
     num_envs: int | None = None,
     **unknown: NoReturn,
 ) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
@@ -13,7 +12,6 @@ from arrayferry._core.convert import Namespace
 from arrayferry._core.messages import refuse_choice
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers._base import ArrayT, ConversionWrapper
-from arrayferry.wrappers._boundary import Boundary
 from arrayferry.wrappers._function import (
     Array,
     Device,
@@ -21,8 +19,8 @@ from arrayferry.wrappers._function import (
     module_name_to_namespace,
     module_namespace,
 )
-from arrayferry.wrappers._prepare import cast_reset, cast_step, chain, names_space, with_arrays
-from arrayferry.wrappers._watch import Mode, recorded, watched
+from arrayferry.wrappers._prepare import with_arrays
+from arrayferry.wrappers._watch import SanitizeMode
 
 __all__ = [
     "ArrayConversion",
@@ -81,30 +79,21 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
         reward_dtype: Any = None,
         spaces: Literal["env", "target"] = "env",
         scalars: Literal["python", "target"] = "python",
-        sanitize: Mode | None = None,
+        sanitize: SanitizeMode | None = None,
     ) -> None:
         if not isinstance(env, gym.Env):
             raise UnsupportedError(
                 f"{type(self).__name__} wraps single environments, and {env!r} is not one",
                 f"arrayferry.wrappers.vector.{type(self).__name__}, or arrayferry.wrap, which chooses",
             )
-        refuse_choice("spaces", spaces, "env", "target")
         refuse_choice("scalars", scalars, "python", "target")
-        env = watched(env, sanitize, shared=copy is False)
-        by_space = names_space(dtypes)
-        casts = None if dtypes == "space" else dtypes
-        arguments = env_xp, target_xp, env_device, target_device, copy, casts, reward_dtype
-        self._boundary = Boundary(env, *arguments, scalars=scalars)
-        options = {"spaces": spaces, "scalars": scalars, "sanitize": recorded(sanitize)}
-        self._record_all(dtypes, **options)
-        gym.Wrapper.__init__(self, env)
-        to_space = partial(cast_step, env, copy is False) if by_space else None
-        flags = with_arrays if scalars == "target" else None
-        self._prepare = chain(to_space, flags)
-        self._prepare_reset = partial(cast_reset, env, copy is False) if by_space else None
-        if spaces == "target":
-            self.observation_space = self._boundary.convert_space(env.observation_space)
-            self.action_space = self._boundary.convert_space(env.action_space, of_actions=True)
+        options = copy, dtypes, reward_dtype, spaces, sanitize
+        super().__init__(
+            *(env, env_xp, target_xp, env_device, target_device, *options),
+            scalars=scalars,
+            prepare=[with_arrays] if scalars == "target" else [],
+            own_option={"scalars": scalars},
+        )
 
     if TYPE_CHECKING:
 

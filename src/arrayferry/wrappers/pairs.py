@@ -6,35 +6,47 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from arrayferry.wrappers._base import Pair
+from arrayferry.wrappers._base import ArrayT, Pair
 from arrayferry.wrappers.array_conversion import ArrayConversion
 
 if TYPE_CHECKING:
+    import gymnasium as gym
     import jax  # noqa: F401
     import torch  # noqa: F401
+    from typing_extensions import Unpack
+
+    from arrayferry.wrappers._options import SingleOptions
 
 __all__ = ["JaxToNumpy", "JaxToTorch", "NumpyToJax", "NumpyToTorch", "TorchToJax", "TorchToNumpy"]
 
 
-class NumpyToTorch(Pair, ArrayConversion["torch.Tensor"], pair="numpy torch"):
+class _Pair(Pair, ArrayConversion[ArrayT]):
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, env: gym.Env[Any, Any], device: Any = None, **options: Unpack[SingleOptions]
+        ) -> None: ...
+
+
+class NumpyToTorch(_Pair["torch.Tensor"], pair="numpy torch"):
     """A NumPy environment, a torch agent."""
 
 
-class NumpyToJax(Pair, ArrayConversion["jax.Array"], pair="numpy jax"):
+class NumpyToJax(_Pair["jax.Array"], pair="numpy jax"):
     """A NumPy environment, a JAX agent."""
 
 
-class JaxToNumpy(Pair, ArrayConversion[NDArray[Any]], pair="jax numpy"):
+class JaxToNumpy(_Pair[NDArray[Any]], pair="jax numpy"):
     """A JAX environment, a NumPy agent."""
 
 
-class JaxToTorch(Pair, ArrayConversion["torch.Tensor"], pair="jax torch"):
+class JaxToTorch(_Pair["torch.Tensor"], pair="jax torch"):
     """A JAX environment, a torch agent."""
 
 
-class TorchToNumpy(Pair, ArrayConversion[NDArray[Any]], pair="torch numpy"):
+class TorchToNumpy(_Pair[NDArray[Any]], pair="torch numpy"):
     """A torch environment, a NumPy agent."""
 
 
-class TorchToJax(Pair, ArrayConversion["jax.Array"], pair="torch jax"):
+class TorchToJax(_Pair["jax.Array"], pair="torch jax"):
     """A torch environment, a JAX agent."""

@@ -10,18 +10,10 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv, VectorWrapper
 
 from arrayferry._core.convert import Namespace
-from arrayferry._core.messages import refuse_choice
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers._autoreset import with_dense_final
 from arrayferry.wrappers._base import ArrayT, ConversionWrapper
-from arrayferry.wrappers._boundary import Boundary
-from arrayferry.wrappers._function import Array as Array
-from arrayferry.wrappers._function import Device as Device
-from arrayferry.wrappers._function import array_conversion as array_conversion
-from arrayferry.wrappers._function import module_name_to_namespace as module_name_to_namespace
-from arrayferry.wrappers._function import module_namespace as module_namespace
-from arrayferry.wrappers._prepare import cast_reset, cast_step, chain, names_space
-from arrayferry.wrappers._watch import Mode, recorded, watched
+from arrayferry.wrappers._watch import SanitizeMode
 
 __all__ = ["ArrayConversion"]
 
@@ -81,31 +73,22 @@ class ArrayConversion(_Wrapper[ArrayT], RecordConstructorArgs):
         reward_dtype: Any = None,
         spaces: Literal["env", "target"] = "env",
         dense_final: bool = False,
-        sanitize: Mode | None = None,
+        sanitize: SanitizeMode | None = None,
     ) -> None:
         if not isinstance(env, VectorEnv):
             raise UnsupportedError(
                 f"vector.{type(self).__name__} wraps vector environments, and {env!r} is not one",
                 f"arrayferry.wrappers.{type(self).__name__}, or arrayferry.wrap, which chooses",
             )
-        refuse_choice("spaces", spaces, "env", "target")
-        env = watched(env, sanitize, shared=copy is False)
-        by_space = names_space(dtypes)
-        casts = None if dtypes == "space" else dtypes
-        arguments = env_xp, target_xp, env_device, target_device, copy, casts, reward_dtype
-        self._boundary = boundary = Boundary(env, *arguments, scalars="target")
-        options = {"spaces": spaces, "dense_final": dense_final, "sanitize": recorded(sanitize)}
-        self._record_all(dtypes, **options)
-        VectorWrapper.__init__(self, env)
-        to_space = partial(cast_step, env, copy is False) if by_space else None
-        batches = partial(with_dense_final, env) if dense_final else None
-        self._prepare = chain(to_space, batches)
-        self._prepare_reset = partial(cast_reset, env, copy is False) if by_space else None
-        if spaces == "target":
-            self.observation_space = boundary.convert_space(env.observation_space)
-            self.action_space = boundary.convert_space(env.action_space, of_actions=True)
-            self.single_observation_space = boundary.convert_space(env.single_observation_space)
-            self.single_action_space = boundary.convert_space(env.single_action_space, of_actions=True)
+        options = copy, dtypes, reward_dtype, spaces, sanitize
+        super().__init__(
+            *(env, env_xp, target_xp, env_device, target_device, *options),
+            scalars="target",
+            prepare=[partial(with_dense_final, env)] if dense_final else [],
+            own_option={"dense_final": dense_final},
+        )
+
+    _space_names = (*_Wrapper._space_names, "single_observation_space", "single_action_space")
 
     def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Take a step in all environments, with actions of any framework."""

@@ -1,0 +1,30 @@
+"""The keyword options of the wrappers, for type checkers, where a call passes them on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict
+
+from arrayferry.wrappers._watch import SanitizeMode
+
+__all__ = ["SingleOptions", "VectorOptions"]
+
+
+class _Options(TypedDict, total=False):
+    copy: bool | None
+    dtypes: Mapping[Any, Any] | Literal["space"] | None
+    reward_dtype: Any
+    spaces: Literal["env", "target"]
+    sanitize: SanitizeMode | None
+
+
+class SingleOptions(_Options, total=False):
+    """What the wrapper for single environments takes."""
+
+    scalars: Literal["python", "target"]
+
+
+class VectorOptions(_Options, total=False):
+    """What the wrapper for vector environments takes."""
+
+    dense_final: bool
