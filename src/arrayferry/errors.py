@@ -135,4 +135,4 @@ class KeptWarning(UserWarning):
 
 
 class FrameworkWarning(UserWarning):
-    """An environment was given NumPy arrays before it turned out to speak another framework."""
+    """An environment was given NumPy arrays before it turned out to be of another framework."""

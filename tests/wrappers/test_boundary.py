@@ -12,7 +12,7 @@ import pytest
 import arrayferry
 from arrayferry._core import walk
 from arrayferry._core.speedups import speedups
-from arrayferry.spaces import members
+from arrayferry.wrappers import _actions
 from compare import arrays_in
 from toys import Made
 
@@ -157,12 +157,12 @@ def test_an_interrupt_of_an_action_passes():
         raise KeyboardInterrupt
 
     boundary = arrayferry.wrap(Made(tuple), "numpy")._boundary
-    members._items[Loud] = interrupted
+    _actions._items[Loud] = interrupted
     try:
         with pytest.raises(KeyboardInterrupt):
             boundary.convert_action(Loud())
     finally:
-        del members._items[Loud]
+        del _actions._items[Loud]
 
 
 def test_wrappers_are_not_kept_alive():

@@ -231,11 +231,11 @@ def test_the_action_space_of_a_wrapper_that_computes_it() -> None:
 
 
 def test_the_first_step_of_an_environment_that_holds_much_takes_few_looks() -> None:
-    from arrayferry.wrappers import _spoken
+    from arrayferry.wrappers import _detect
 
     env = Holder({(i, i): 0.0 for i in range(200_000)})
     env.table = [np.zeros(1)] * 200_000
-    assert len(list(_spoken.arrays_in(vars(env)))) <= 1000
+    assert len(list(_detect.arrays_in(vars(env)))) <= 1000
     arrayferry.wrap(env, "torch").step(torch.ones(2))
 
 
@@ -263,7 +263,7 @@ def test_an_environment_without_arrays_costs_no_question_in_each_step(monkeypatc
     from arrayferry.wrappers import _boundary
 
     asked: list[Any] = []
-    monkeypatch.setattr(_boundary, "spoken_by", lambda env: asked.append(env))
+    monkeypatch.setattr(_boundary, "detect_framework", lambda env: asked.append(env))
     wrapped = arrayferry.wrap(gym.make("FrozenLake-v1"), "torch")
     wrapped.reset(seed=1)
     for _ in range(20):

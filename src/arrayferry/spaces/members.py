@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from functools import cache, partial, singledispatch
+from functools import cache, singledispatch
 from typing import Any, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
 
-from arrayferry._core.convert import Converter, is_registered, keeping_numbers
+from arrayferry._core.convert import Converter, keeping_numbers
 from arrayferry._core.dtypes import cast_exactly, cast_for, dtype_name, promotes
-from arrayferry._core.registry import framework_of
-from arrayferry._core.speedups import speedups
-from arrayferry._core.type_cache import TypeCache
 from arrayferry.errors import FerryError
 
-__all__ = ["Caster", "live_member_caster", "member_caster", "shape_of", "to_numpy"]
+__all__ = ["Caster", "member_caster", "shape_of", "to_numpy"]
 
 # From a value of the environment's framework to a member of the space; a value that does not have a
 # member's shape or kind comes back as it is, for the environment to refuse.
@@ -220,73 +216,3 @@ def to_numpy(value: Any) -> Any:
 
 
 # ---- the commonest actions, fast ----------------------------------------------------------------------
-
-# The members of a Discrete space up to this size are made beforehand.
-_FEW = 10_000
-
-
-def live_member_caster(
-    owner: Any, to_env: Converter, cast: Caster, fallback: Caster, refresh: Caster
-) -> Caster:
-    """Return a function that turns actions into members of the owner's current action space.
-
-    Args:
-        owner: the environment, or the wrapper whose own action space it is.
-        to_env: the converter to the environment's framework.
-        cast: the space's caster, for values that are in that framework.
-        fallback: makes a member of any action; the commonest ones are made in C, where it can.
-        refresh: is given the action when the owner has another action space.
-    """
-    space = owner.action_space
-    if to_env.framework.name == "numpy" and to_env.copy is not False:
-        now = owner, space, refresh
-        if isinstance(space, spaces.Discrete) and space.n <= _FEW and space.start == 0:
-            members = [*map(np.dtype(space.dtype).type, range(int(space.n)))]
-            if speedups is None:
-                return partial(_cast_integer, members, fallback, *now)
-            return speedups.MemberCaster(_items, fallback, members, None, None, *now).cast  # type: ignore[no-any-return]
-        if speedups is not None and isinstance(space, _OF_ARRAYS):
-            dtype = np.dtype(space.dtype)
-            return speedups.MemberCaster(_copiers, fallback, None, cast, dtype, *now).cast  # type: ignore[no-any-return]
-    return lambda action: fallback(action) if owner.action_space is space else refresh(action)
-
-
-_OF_ARRAYS = (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)
-
-
-def _cast_integer(
-    members: list[Any], fallback: Caster, owner: Any, space: Any, refresh: Caster, action: Any
-) -> Any:
-    """Make a member of a Discrete space, as `MemberCaster` does in C."""
-    if owner.action_space is not space:
-        return refresh(action)
-    number, probe = None, _items[type(action)]
-    if probe is not None:
-        with suppress(Exception):  # the probe does not know this action
-            number = probe(action)
-    return members[number] if type(number) is int and 0 <= number < len(members) else fallback(action)
-
-
-def _item_of(cls: type) -> Any:
-    """Return a function that gives the Python integer in a scalar or 0-d array, and no other."""
-    if is_registered(cls):
-        return None
-    if cls is int:
-        return int
-    if cls is np.ndarray:
-        return lambda array: array.tolist() if array.dtype.kind in "biu" else None
-    if issubclass(cls, np.generic):
-        return cls.item if np.dtype(cls).kind in "biu" else None
-    framework = framework_of(cls)
-    return framework and framework._fast.item(cls)
-
-
-def _copier_of(cls: type) -> Any:
-    """Return a fast function that copies another framework's array into a private NumPy array, or None."""
-    framework = framework_of(cls)
-    return framework and framework._fast.to_private(cls) if not is_registered(cls) else None
-
-
-# For all spaces, so that the first step of a wrapper takes no longer than the second.
-_items = TypeCache(_item_of)
-_copiers = TypeCache(_copier_of)

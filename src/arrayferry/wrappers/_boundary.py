@@ -11,15 +11,13 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-import gymnasium as gym
 import numpy as np
-from gymnasium.vector import VectorWrapper
 
 from arrayferry._core.containers import container_of
-from arrayferry._core.convert import Converter, Namespace, is_registered, keeping_numbers
+from arrayferry._core.convert import Converter, Namespace, keeping_numbers
 from arrayferry._core.dtypes import is_known
 from arrayferry._core.framework import Framework
-from arrayferry._core.messages import note_on, warn_caller
+from arrayferry._core.messages import warn_caller
 from arrayferry._core.registry import (
     can_make_arrays,
     describe,
@@ -30,9 +28,10 @@ from arrayferry._core.registry import (
 from arrayferry._core.walk import Slot
 from arrayferry.errors import DeviceError, FerryError, FrameworkWarning, KeptWarning, UnsupportedError
 from arrayferry.spaces.casting import cast_reward, known_dtype
-from arrayferry.spaces.members import live_member_caster, member_caster, to_numpy
+from arrayferry.spaces.members import member_caster
 from arrayferry.spaces.target import convert_space
-from arrayferry.wrappers._spoken import arrays_in, spoken_by
+from arrayferry.wrappers._actions import live_member_caster, note_mismatch, owner_of_action_space
+from arrayferry.wrappers._detect import arrays_in, detect_framework
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -90,7 +89,7 @@ class Boundary:
         self.outgoing = Converter(target_xp, target_device, copy=copy, dtypes=dtypes)
         if self._is_learning:
             self.outgoing._on_array = self._learn
-        self._speak("numpy" if env_xp is None else env_xp, None if env_xp is None else env_device)
+        self._set_env_framework("numpy" if env_xp is None else env_xp, None if env_xp is None else env_device)
         walker = self.outgoing._walker
         self.convert_step: Callable[[list[Any]], tuple[Any, Any, Any, Any, Any]] = walker(
             self._step_slots(), partial(checked, "step", STEP)
@@ -99,7 +98,7 @@ class Boundary:
             [self._observation(), Slot("info")], partial(checked, "reset", RESET)
         ).unpack
 
-    def _speak(self, env_xp: Namespace, device: Any) -> None:
+    def _set_env_framework(self, env_xp: Namespace, device: Any) -> None:
         """Make actions and options arrive in this framework."""
         copy = self.outgoing.copy
         self.incoming = Converter(env_xp, device, copy=copy)
@@ -110,13 +109,13 @@ class Boundary:
         self._convert_known_action = live_member_caster(
             self._space_owner, self.incoming, cast, self._convert_any_action, self._convert_after_refresh
         )
-        is_to_ask = self._is_learning and not self._has_assumed_numpy
+        is_first = self._is_learning and not self._has_assumed_numpy
         self.convert_action: Callable[[Any], Any] = (
-            self._convert_first_action if is_to_ask else self._convert_known_action
+            self._convert_first_action if is_first else self._convert_known_action
         )
 
     def _convert_first_action(self, action: Any) -> Any:
-        self._ask()
+        self._detect()
         self.convert_action = self._convert_known_action
         return self.convert_action(action)
 
@@ -128,11 +127,10 @@ class Boundary:
         """Use the action space that the environment has now."""
         if (space := self._env.action_space) is not self.action_space:
             self._take_action_space(space)
-            self._speak(self.incoming.framework, self.incoming.device)
+            self._set_env_framework(self.incoming.framework, self.incoming.device)
 
     def _take_action_space(self, space: spaces.Space[Any]) -> None:
-        self.action_space, owner = space, _owner_of_action_space(self._env)
-        self._space_owner = owner if owner.action_space is space else _MakesSpaces(self._env, space)
+        self.action_space, self._space_owner = space, owner_of_action_space(self._env, space)
 
     def _observation(self) -> Slot:
         return Slot("obs", on_keep=partial(self._warn, self.outgoing.framework))
@@ -161,7 +159,7 @@ class Boundary:
     def convert_options(self, options: dict[str, Any] | None) -> dict[str, Any] | None:
         """Convert the arrays among a reset's options to the environment's framework; numbers stay numbers."""
         if options and self._is_learning:
-            self._ask()
+            self._detect()
         found: dict[str, Any] | None = self._convert_options([options])
         return found
 
@@ -173,12 +171,7 @@ class Boundary:
 
     def add_note(self, error: Exception, action: Any) -> None:
         """Add to an environment's error what arrived and what its action space takes, if they disagree."""
-        is_ours = isinstance(error, FerryError) and error.where.startswith("action")
-        if is_ours or is_registered(type(action)):  # nobody's function is asked about a value twice
-            return
-        with suppress(Exception):  # a note must not replace the error
-            if not _accepts(self.action_space, self._convert_any_action(action)):
-                note_on(error, f"action: {describe(action)} arrived; {_takes(self._env, self.action_space)}")
+        note_mismatch(error, self._env, self.action_space, action, self._convert_any_action)
 
     # ---- numbers and flags ----------------------------------------------------------------------------
 
@@ -209,12 +202,12 @@ class Boundary:
 
     # ---- the environment's framework, learned ---------------------------------------------------------
 
-    def _ask(self) -> None:
+    def _detect(self) -> None:
         """Learn the environment's framework before anything goes in; NumPy is assumed if nothing tells."""
-        if not self._has_assumed_numpy and (spoken := spoken_by(self._env)) is not None:
-            framework, device = spoken
+        if not self._has_assumed_numpy and (found := detect_framework(self._env)) is not None:
+            framework, device = found
             self._is_learning = False
-            self._speak(framework, device if self._env_device is None else self._env_device)
+            self._set_env_framework(framework, device if self._env_device is None else self._env_device)
         self._has_assumed_numpy = self._is_learning
 
     def learn_from(self, values: Any) -> None:
@@ -229,7 +222,7 @@ class Boundary:
             here = framework.devices.of(array) if self._env_device is None else self._env_device
             self._is_learning = False
             try:
-                self._speak(framework, here)
+                self._set_env_framework(framework, here)
             except FerryError:  # the device does not exist there: learn again next time
                 self._is_learning = True
                 raise
@@ -263,41 +256,6 @@ class Boundary:
             name = target if isinstance(target, str) else getattr(target, "name", str(target))
             message = f"{where}: {describe(leaf)} has no counterpart in {name}, and stays as it is"
             warn_caller(message, KeptWarning)
-
-
-def _accepts(space: spaces.Space[Any], member: Any) -> bool:
-    return bool(space.contains(to_numpy(member)))
-
-
-def _takes(env: Any, space: spaces.Space[Any]) -> str:
-    """Say what a space takes: `Discrete(4) takes int64[]`, and for how many environments."""
-    shape = None if space.shape is None else f"{space.dtype}[{','.join(map(str, space.shape))}]"
-    count = getattr(env, "num_envs", None)
-    many = "" if count is None else f", one for each of {count} environments"
-    return f"{space} takes {shape or 'what its sample() returns'}{many}"
-
-
-def _owner_of_action_space(env: Any) -> Any:
-    """Return the environment or wrapper whose own `action_space` it is: asking that one takes less time."""
-    theirs = gym.Wrapper.action_space, VectorWrapper.action_space
-    while isinstance(env, (gym.Wrapper, VectorWrapper)) and env._action_space is None:
-        if type(env).action_space not in theirs:
-            break
-        env = env.env
-    return env
-
-
-class _MakesSpaces:
-    """Stands for an environment that makes an action space whenever it is asked: an equal one is the same."""
-
-    def __init__(self, env: Any, space: spaces.Space[Any]) -> None:
-        self._env, self._space = env, space
-
-    @property
-    def action_space(self) -> spaces.Space[Any]:
-        """The known one, unless the environment has another."""
-        now: spaces.Space[Any] = self._env.action_space
-        return self._space if now == self._space else now
 
 
 def _name_of_device(device: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which framework does an environment speak? Asked before anything goes in; nothing is reset or stepped."""
+"""Detect the framework of an environment before anything goes in; nothing is reset or stepped."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from arrayferry._core.dtypes import is_known
 from arrayferry._core.framework import Framework
 from arrayferry._core.registry import can_make_arrays, find_framework, framework_of
 
-__all__ = ["arrays_in", "spoken_by"]
+__all__ = ["arrays_in", "detect_framework"]
 
 # The module of the classes that Gymnasium's JAX environments derive from.
 _GYMNASIUM_JAX = "gymnasium.envs.functional_jax_env"
 
 
-def spoken_by(env: Any) -> tuple[Framework, Any] | None:
+def detect_framework(env: Any) -> tuple[Framework, Any] | None:
     """Return the framework and the device of the arrays that an environment takes; None if nothing tells.
 
     An inner conversion wrapper knows it; otherwise the environment's class tells, or the arrays that it

@@ -1,0 +1,131 @@
+"""Actions and the action space that an environment has at the moment."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import VectorWrapper
+
+from arrayferry._core.convert import Converter, is_registered
+from arrayferry._core.messages import note_on
+from arrayferry._core.registry import describe, framework_of
+from arrayferry._core.speedups import speedups
+from arrayferry._core.type_cache import TypeCache
+from arrayferry.errors import FerryError
+from arrayferry.spaces.members import Caster, to_numpy
+
+__all__ = ["live_member_caster", "note_mismatch", "owner_of_action_space"]
+
+
+def owner_of_action_space(env: Any, space: spaces.Space[Any]) -> Any:
+    """Return whose `action_space` is this one: asking that environment or wrapper takes the least time."""
+    owner, theirs = env, (gym.Wrapper.action_space, VectorWrapper.action_space)
+    while isinstance(owner, (gym.Wrapper, VectorWrapper)) and owner._action_space is None:
+        if type(owner).action_space not in theirs:
+            break
+        owner = owner.env
+    return owner if owner.action_space is space else _MakesSpaces(env, space)
+
+
+class _MakesSpaces:
+    """Stands for an environment that makes an action space whenever it is asked: an equal one is the same."""
+
+    def __init__(self, env: Any, space: spaces.Space[Any]) -> None:
+        self._env, self._space = env, space
+
+    @property
+    def action_space(self) -> spaces.Space[Any]:
+        """The known one, unless the environment has another."""
+        now: spaces.Space[Any] = self._env.action_space
+        return self._space if now == self._space else now
+
+
+# The members of a Discrete space up to this size are made beforehand.
+_FEW = 10_000
+
+
+def live_member_caster(
+    owner: Any, to_env: Converter, cast: Caster, fallback: Caster, refresh: Caster
+) -> Caster:
+    """Return a function that turns actions into members of the owner's current action space.
+
+    Args:
+        owner: the environment, or the wrapper whose own action space it is.
+        to_env: the converter to the environment's framework.
+        cast: the space's caster, for values that are in that framework.
+        fallback: makes a member of any action; the commonest ones are made in C, where it can.
+        refresh: is given the action when the owner has another action space.
+    """
+    space = owner.action_space
+    if to_env.framework.name == "numpy" and to_env.copy is not False:
+        now = owner, space, refresh
+        if isinstance(space, spaces.Discrete) and space.n <= _FEW and space.start == 0:
+            members = [*map(np.dtype(space.dtype).type, range(int(space.n)))]
+            if speedups is None:
+                return partial(_cast_integer, members, fallback, *now)
+            return speedups.MemberCaster(_items, fallback, members, None, None, *now).cast  # type: ignore[no-any-return]
+        if speedups is not None and isinstance(space, _OF_ARRAYS):
+            dtype = np.dtype(space.dtype)
+            return speedups.MemberCaster(_copiers, fallback, None, cast, dtype, *now).cast  # type: ignore[no-any-return]
+    return lambda action: fallback(action) if owner.action_space is space else refresh(action)
+
+
+_OF_ARRAYS = (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)
+
+
+def _cast_integer(
+    members: list[Any], fallback: Caster, owner: Any, space: Any, refresh: Caster, action: Any
+) -> Any:
+    """Make a member of a Discrete space, as `MemberCaster` does in C."""
+    if owner.action_space is not space:
+        return refresh(action)
+    number, probe = None, _items[type(action)]
+    if probe is not None:
+        with suppress(Exception):  # the probe does not know this action
+            number = probe(action)
+    return members[number] if type(number) is int and 0 <= number < len(members) else fallback(action)
+
+
+def _item_of(cls: type) -> Any:
+    """Return a function that gives the Python integer in a scalar or 0-d array, and no other."""
+    if is_registered(cls):
+        return None
+    if cls is int:
+        return int
+    if cls is np.ndarray:
+        return lambda array: array.tolist() if array.dtype.kind in "biu" else None
+    if issubclass(cls, np.generic):
+        return cls.item if np.dtype(cls).kind in "biu" else None
+    framework = framework_of(cls)
+    return framework and framework._fast.item(cls)
+
+
+def _copier_of(cls: type) -> Any:
+    """Return a fast function that copies another framework's array into a private NumPy array, or None."""
+    framework = framework_of(cls)
+    return framework and framework._fast.to_private(cls) if not is_registered(cls) else None
+
+
+# For all spaces, so that the first step of a wrapper takes no longer than the second.
+_items = TypeCache(_item_of)
+_copiers = TypeCache(_copier_of)
+
+
+def note_mismatch(error: Exception, env: Any, space: spaces.Space[Any], action: Any, convert: Caster) -> None:
+    """Add to an environment's error what arrived and what its action space takes, if they disagree."""
+    is_ours = isinstance(error, FerryError) and error.where.startswith("action")
+    if is_ours or is_registered(type(action)):  # nobody's function is asked about a value twice
+        return
+    with suppress(Exception):  # a note must not replace the error
+        if space.contains(to_numpy(convert(action))):
+            return
+        shape = None if space.shape is None else f"{space.dtype}[{','.join(map(str, space.shape))}]"
+        count = getattr(env, "num_envs", None)
+        many = "" if count is None else f", one for each of {count} environments"
+        takes = f"{space} takes {shape or 'what its sample() returns'}{many}"
+        note_on(error, f"action: {describe(action)} arrived; {takes}")
