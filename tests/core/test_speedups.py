@@ -116,7 +116,7 @@ def test_both_walks_do_the_same(name, copy):
         return converter._walker([Slot("value", on_keep)]).convert(box)
 
     def in_python(box, on_keep):
-        return walk.Walker(converter._actions, (bool, None), [Slot("value", on_keep)], tuple).convert(box)
+        return walk.Walker(converter._handlers, (bool, None), [Slot("value", on_keep)], tuple).convert(box)
 
     for seed in range(600):
         expected = outcome(in_python, seed)
@@ -153,7 +153,7 @@ def test_both_walkers_unpack_the_same(values):
         except arrayferry.FerryError as error:
             return type(error), str(error)
 
-    python = walk.Walker(converter._actions, (bool, None), slots, repack)
+    python = walk.Walker(converter._handlers, (bool, None), slots, repack)
     assert unpack(converter._walker(slots, repack)) == unpack(python)
 
 

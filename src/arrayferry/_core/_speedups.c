@@ -655,7 +655,7 @@ static void walker_dealloc(Walker *self)
 static int read_leaf(Walker *self, PyObject *leaf)
 {
     PyObject *plain = PyObject_GetAttrString(leaf, "plain_numbers"), *flag = NULL;
-    self->held[ARRAY_ACTION] = PyObject_GetAttrString(leaf, "array_action");
+    self->held[ARRAY_ACTION] = PyObject_GetAttrString(leaf, "array_handler");
     self->held[FROM_PRIVATE] = PyObject_GetAttrString(leaf, "from_private");
     self->held[REFUSAL] = PyObject_GetAttrString(leaf, "refusal");
     self->held[MAKES] = PyObject_GetAttrString(leaf, "makes");

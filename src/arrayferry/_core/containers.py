@@ -32,7 +32,7 @@ __all__ = [
     "container_of",
     "register_container",
     "register_named",
-    "told_with_its_cause",
+    "wrap_errors",
 ]
 
 _T = TypeVar("_T")
@@ -46,13 +46,13 @@ DICT = Container(
 LIST = Container(
     open=lambda old: ((), old),
     build=lambda old, keys, new: new,
-    step=lambda keys, index: f"[{index}]",
+    format_key=lambda keys, index: f"[{index}]",
     counted=True,
 )
 TUPLE = Container(
     open=lambda old: ((), old),
     build=lambda old, keys, new: tuple(new),
-    step=lambda keys, index: f"[{index}]",
+    format_key=lambda keys, index: f"[{index}]",
     counted=True,
 )
 
@@ -68,11 +68,11 @@ def _build_object_array(old: np.ndarray[Any, Any], shape: Any, new: list[Any]) -
 OBJECT_ARRAY = Container(
     open=lambda old: (old.shape, np.asarray(old).flat),
     build=_build_object_array,
-    step=lambda shape, index: str([int(axis) for axis in np.unravel_index(index, shape)]),
+    format_key=lambda shape, index: str([int(axis) for axis in np.unravel_index(index, shape)]),
 )
 
 
-def told_with_its_cause(call: Callable[_P, _T], what: Callable[_P, str], hint: str) -> Callable[_P, _T]:
+def wrap_errors(call: Callable[_P, _T], what: Callable[_P, str], hint: str) -> Callable[_P, _T]:
     """Wrap somebody else's code: whatever it raises becomes the cause of an `UnsupportedError`."""
 
     @wraps(call)
@@ -94,8 +94,8 @@ def _guarded(
     kind = cls.__qualname__
     hint = f"arrayferry.register_container({kind}, values=..., build=...)"
     return Container(
-        told_with_its_cause(open, lambda old: f"a {kind} cannot be read", hint),
-        told_with_its_cause(build, lambda old, keys, new: f"a {kind} cannot be built again", hint),
+        wrap_errors(open, lambda old: f"a {kind} cannot be read", hint),
+        wrap_errors(build, lambda old, keys, new: f"a {kind} cannot be built again", hint),
         **options,
     )
 
@@ -144,7 +144,7 @@ _EXACT: dict[type, Container] = {
         MappingProxyType,
         _open_proxy,
         lambda old, keys, new: MappingProxyType(new[0]),
-        step=lambda keys, index: "",  # its items are those of what it shows
+        format_key=lambda keys, index: "",  # its items are those of what it shows
     ),
 }
 

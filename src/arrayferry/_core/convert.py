@@ -19,7 +19,7 @@ from arrayferry._core.ownership import COUNTS_PROVE
 from arrayferry._core.registry import find_framework, find_unpickled_framework, framework_of
 from arrayferry._core.speedups import speedups
 from arrayferry._core.type_cache import TypeCache, forget_decisions, on_register
-from arrayferry._core.walk import KEEP, Action, Slot, unchanged
+from arrayferry._core.walk import KEEP, Handler, Slot, unchanged
 from arrayferry.errors import FerryError, OptionError
 
 __all__ = [
@@ -115,7 +115,7 @@ class Converter:
         self.copy = copy
         self.dtypes = dtype_names(dtypes)
         self._leaf = LeafConverter(self.framework, self.device, copy, self.dtypes)
-        self._actions = TypeCache(self._decide_action)
+        self._handlers = TypeCache(self._decide_handler)
         self._convert_box = self._walker([Slot("value")]).convert
 
     def __call__(self, value: Any) -> Any:
@@ -140,8 +140,8 @@ class Converter:
         """Return what converts boxes of these values."""
         mode = self.framework._fast.mode()
         if speedups is None:
-            return walk.Walker(self._actions, mode, slots, repack)
-        return speedups.Walker(self._actions, mode, slots, repack, self._leaf, COUNTS_PROVE, _FOR_C)
+            return walk.Walker(self._handlers, mode, slots, repack)
+        return speedups.Walker(self._handlers, mode, slots, repack, self._leaf, COUNTS_PROVE, _FOR_C)
 
     @property
     def device_name(self) -> Any:
@@ -158,13 +158,13 @@ class Converter:
         arguments = self.framework.name, self.device_name, self.copy, self.dtypes, self._converts_numbers
         return _rebuild, arguments
 
-    def _decide_action(self, cls: type) -> Action:
+    def _decide_handler(self, cls: type) -> Handler:
         """Return what becomes of objects of a type. Asked once for each."""
         if become := _registered_leaf(cls):
-            return self._registered_action(cls, become)
+            return self._registered_handler(cls, become)
         return self._decide_unregistered(cls)
 
-    def _decide_unregistered(self, cls: type) -> Action:
+    def _decide_unregistered(self, cls: type) -> Handler:
         """Return what becomes of objects of a type, whatever leaves are registered."""
         leaf = self._leaf
         if (registered := containers.registered_container(cls)) is not None:
@@ -181,35 +181,33 @@ class Converter:
             return leaf.array_without_counterpart  # a mask has none
         if framework := framework_of(cls):
             is_numpy = issubclass(cls, np.ndarray)
-            return self._shown(
-                cls, framework, leaf.array_action if is_numpy else leaf.array_of(framework, cls)
+            return self._showing(
+                cls, framework, leaf.array_handler if is_numpy else leaf.array_of(framework, cls)
             )
         return containers.container_of(cls) or unchanged
 
-    def _shown(self, cls: type, framework: Framework, action: Callable[[Any, bool], Any]) -> Action:
-        """Return the action for arrays, which shows them to `_on_array` as long as there is one."""
+    def _showing(self, cls: type, framework: Framework, handler: Callable[[Any, bool], Any]) -> Handler:
+        """Return the handler for arrays, which shows them to `_on_array` as long as there is one."""
         if self._on_array is None:
-            return action
+            return handler
 
         def show(array: Any, mine: bool) -> Any:
             if self._on_array is None or self._on_array(framework, array):
                 self._on_array = None
-                self._actions.pop(cls, None)  # so that it is decided anew, without this
-            return action(array, mine)
+                self._handlers.pop(cls, None)  # so that it is decided anew, without this
+            return handler(array, mine)
 
         return show
 
-    def _registered_action(self, cls: type, become: Callable[[Any, Converter], Any]) -> Action:
-        def action(value: Any, mine: bool) -> Any:
+    def _registered_handler(self, cls: type, become: Callable[[Any, Converter], Any]) -> Handler:
+        def handler(value: Any, mine: bool) -> Any:
             try:
                 return become(value, self)
             except FerryError as error:
                 raise error.inside("value")  # noqa: B904  (it is the same error)
 
         what = f"what is registered for {cls.__qualname__} raised"
-        return containers.told_with_its_cause(
-            action, lambda value, mine: what, "repair the registered function"
-        )
+        return containers.wrap_errors(handler, lambda value, mine: what, "repair the registered function")
 
 
 # What the walk in C has in common with the one in Python.

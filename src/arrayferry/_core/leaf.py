@@ -53,7 +53,7 @@ _scalar_cast = cache(cast_for)
 
 
 class LeafConverter:
-    """Converts leaves to one target. Its methods are the actions of a walk.
+    """Converts leaves to one target. Its methods are the handlers of a walk.
 
     Args:
         target: the framework.
@@ -91,7 +91,7 @@ class LeafConverter:
         # What needs neither a cast nor a look at its values.
         self._taken_as_is = frozenset() if self.shares else frozenset(numbers)
         # What the walk in C needs to hand over arrays by itself.
-        self.array_action = self.numpy_array  # bound once: the C compares it by identity
+        self.array_handler = self.numpy_array  # bound once: the C compares it by identity
         self.plain_numbers = sum(1 << number for number in numbers)
         self.hands_over = fast is not None and (copy is not False or target._fast.aliases)
         self.takes = copy is None
@@ -144,11 +144,11 @@ class LeafConverter:
         return self._deliver(wide, mine=True, cast=Cast(cast.dtype, cast.same, not on_purpose))
 
     def array_of(self, source: Framework, cls: type) -> Callable[[Any, bool], Any]:
-        """Return the action for the arrays of a framework that are of this type."""
+        """Return the handler for the arrays of a framework that are of this type."""
         way = self._way(source)
         to_private = source._fast.to_private(cls) if source is not self.target and not self.shares else None
 
-        def action(array: Any, mine: bool) -> Any:
+        def handler(array: Any, mine: bool) -> Any:
             try:
                 if to_private is not None and (private := to_private(array)) is not None:
                     is_plain = private.dtype.num in self._taken_as_is
@@ -159,7 +159,7 @@ class LeafConverter:
             except _REFUSALS as error:
                 raise self.refusal(array, error, source) from error
 
-        return action
+        return handler
 
     def _way(self, source: Framework) -> Callable[[Framework, Any], Any]:
         if source is self.target:

@@ -1,7 +1,7 @@
 """The walk through containers: the reference, in Python. `_speedups.c` is the same walk in C.
 
-Everything that is not a container is a *leaf*. What becomes of an object is the *action* of its type:
-a `Container`, which is opened, converted and built again; or a function `(leaf, mine)` that returns the
+Everything that is not a container is a *leaf*. What becomes of an object, the *handler* of its type says: a
+`Container`, which is opened, converted and built again; or a function `(leaf, mine)` that returns the
 converted leaf, `KEEP`, or a `Container` to open. `mine` means that nobody but this walk can reach the leaf.
 
 There is no recursion: a structure may be as deep as memory allows. A container that is reached by many
@@ -24,7 +24,7 @@ from arrayferry.errors import CircularError, FerryError, UnsupportedError
 __all__ = [
     "KEEP",
     "OPEN",
-    "Action",
+    "Handler",
     "Attribute",
     "Container",
     "Memo",
@@ -34,6 +34,7 @@ __all__ = [
     "Visit",
     "Walker",
     "describe_error",
+    "key_text",
     "locate",
     "path_of",
     "refuse_cycle",
@@ -42,13 +43,13 @@ __all__ = [
     "walk",
 ]
 
-Action: TypeAlias = "Callable[[Any, bool], Any] | Container"
+Handler: TypeAlias = "Callable[[Any, bool], Any] | Container"
 
 # Called with the name of the value, a function that makes the path (which takes time), and the leaf.
 OnKeep: TypeAlias = "Callable[[str, Callable[[], str], Any], None]"
 
-# Called instead of a leaf's action, for whoever wants to look: the path, the leaf, the references to it
-# (None when somebody else can reach its container), and the action.
+# Called instead of a leaf's handler, for whoever wants to look: the path, the leaf, the references to it
+# (None when somebody else can reach its container), and the handler.
 Visit: TypeAlias = "Callable[[str, Any, int | None, Callable[[Any, bool], Any]], Any]"
 
 # By id: a container that may be reached again (kept alive, so that the id stays its own), and its result.
@@ -63,7 +64,7 @@ class _Keep:
         return "KEEP"
 
 
-# An action's answer: the leaf has no counterpart in the target, and stays as it is.
+# A handler's answer: the leaf has no counterpart in the target, and stays as it is.
 KEEP = _Keep()
 
 # In a memo: the container is being converted.
@@ -71,11 +72,8 @@ OPEN = _Keep()
 
 
 def unchanged(value: Any, mine: bool) -> Any:
-    """Return the leaf itself: the action for what is the same in all frameworks."""
+    """Return the leaf itself: the handler for what is the same in all frameworks."""
     return value
-
-
-_KEY_AFTER_THE_LAST = _Keep()
 
 
 class Attribute(str):
@@ -84,17 +82,19 @@ class Attribute(str):
     __slots__ = ()
 
 
-def _step(keys: Any, index: int) -> str:
-    """Return how the key at an index is written in a path; empty after the last, where it is built."""
-    key = next(islice(keys, index, None), _KEY_AFTER_THE_LAST)
-    if key is _KEY_AFTER_THE_LAST:
-        return ""
+def key_text(key: Any) -> str:
+    """Return how a key is written in a path."""
     if type(key) is Attribute:
         return f".{key}"
     try:
         return f'["{key}"]' if type(key) is str else f"[{key!r}]"
     except Exception:  # a key that cannot be shown must not hide the error
         return f"[<{type(key).__name__}>]"
+
+
+def _format_key(keys: Any, index: int) -> str:
+    """Return the text of the key at an index; empty after the last, where the container is built."""
+    return "".join(map(key_text, islice(keys, index, index + 1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,13 +104,13 @@ class Container:
     Attributes:
         open: `(original)` to its keys and its values, in the same order.
         build: `(original, keys, new values)` to a new container of the same kind.
-        step: `(keys, index)` to how a key is written in a path.
+        format_key: `(keys, index)` to how a key is written in a path.
         counted: whether only counted references can reach it (no subclass, nothing weak): see ownership.
     """
 
     open: Callable[[Any], tuple[Iterable[Any], Iterable[Any]]]
     build: Callable[[Any, Any, list[Any]], Any]
-    step: Callable[[Any, int], str] = _step
+    format_key: Callable[[Any, int], str] = _format_key
     counted: bool = False
 
 
@@ -142,7 +142,7 @@ _Frame: TypeAlias = "tuple[Any, Container, Any, Iterator[Any], list[Any], bool, 
 def walk(
     box: list[Any],
     slots: Sequence[Slot],
-    actions: Mapping[type, Any],
+    handlers: Mapping[type, Any],
     memo: Memo | None = None,
     visit: Visit | None = None,
 ) -> list[Any]:
@@ -151,30 +151,26 @@ def walk(
     Args:
         box: a list that holds the values; alone, if their memory may be taken over.
         slots: how each value is called; a box may have more values than that.
-        actions: what becomes of each type.
+        handlers: what becomes of each type.
         memo: the containers that were converted before.
-        visit: called instead of each leaf's action.
+        visit: called instead of each leaf's handler.
     """
     memo = {} if memo is None else memo
     unshared = ownership.unshared
-    stack: list[_Frame] = []
     node: Any = box
     keys: Iterable[Any] = ()
     container, children, results, alone, known = _BOX, iter(box), list[Any](), True, False
+    stack: list[_Frame] = [(node, container, keys, children, results, alone, known)]
     try:
         while True:
             for child in children:
                 references = getrefcount(child)
-                found = actions[type(child)]
+                found = handlers[type(child)]
                 if type(found) is not Container:
                     if visit is None:
                         found = found(child, alone and references <= unshared)
                     else:
-                        here: list[_Frame] = [
-                            *stack,
-                            (node, container, keys, children, results, alone, known),
-                        ]
-                        found = visit(_path(here, slots), child, references if alone else None, found)
+                        found = visit(_path(stack, slots), child, references if alone else None, found)
                 if type(found) is Container:
                     is_shared = references > unshared
                     if found.counted and not child and not is_shared:  # as many infos are
@@ -185,30 +181,28 @@ def walk(
                             refuse_cycle(child, _path_of_node(child, stack, slots))
                         results.append(entry[1])
                         continue
-                    stack.append((node, container, keys, children, results, alone, known))
                     if is_shared:
                         memo[id(child)] = child, OPEN
-                    alone = alone and found.counted and not is_shared
-                    node, container, keys, results, known = child, found, (), [], is_shared
                     keys, values = found.open(child)
-                    children = iter(values)
+                    alone = alone and found.counted and not is_shared
+                    node, container, children, results, known = child, found, iter(values), [], is_shared
+                    stack.append((node, container, keys, children, results, alone, known))
                     break
                 if found is KEEP:
-                    here = [*stack, (node, container, keys, children, results, alone, known)]
-                    report_kept(_slot(here, slots), partial(_path, here, slots), child)
+                    report_kept(_slot(stack, slots), partial(_path, stack, slots), child)
                     found = child
                 results.append(found)
             else:
-                if not stack:
+                if len(stack) == 1:
                     return results
                 built = container.build(node, keys, results)
                 if known:
                     memo[id(node)] = node, built
-                node, container, keys, children, results, alone, known = stack.pop()
+                stack.pop()
+                node, container, keys, children, results, alone, known = stack[-1]
                 results.append(built)
     except Exception as error:
-        here = [*stack, (node, container, keys, children, results, alone, known)]
-        if (located := locate(error, _path(here, slots))) is error:
+        if (located := locate(error, _path(stack, slots))) is error:
             raise
         raise located from error
 
@@ -249,11 +243,11 @@ def _path(frames: list[_Frame], slots: Sequence[Slot]) -> str:
 
 def path_of(name: str, steps: Iterable[tuple[Container, Any, int]]) -> str:
     """Return the path that begins at a name: of each container on the way, its kind, keys and an index."""
-    return name + "".join(container.step(keys, index) for container, keys, index in steps)
+    return name + "".join(container.format_key(keys, index) for container, keys, index in steps)
 
 
 def _path_of_node(node: Any, stack: list[_Frame], slots: Sequence[Slot]) -> str:
-    depth = next((depth for depth, frame in enumerate(stack) if frame[0] is node), len(stack))
+    depth = next((depth for depth, frame in enumerate(stack) if frame[0] is node), len(stack) - 1)
     return _path(stack[:depth], slots) if depth else ""
 
 
@@ -263,10 +257,10 @@ def refuse_cycle(container: Any, path: str = "") -> None:
 
 
 class Walker:
-    """Converts boxes, all by the same slots and actions. The C extension has one like it.
+    """Converts boxes, all by the same slots and handlers. The C extension has one like it.
 
     Args:
-        actions: what becomes of each type.
+        handlers: what becomes of each type.
         mode: in which no array should be made.
         slots: the values of a box.
         repack: makes a tuple with as many values as there are slots of what `unpack` got instead, or raises.
@@ -274,12 +268,12 @@ class Walker:
 
     def __init__(
         self,
-        actions: Mapping[type, Any],
+        handlers: Mapping[type, Any],
         mode: Mode,
         slots: Sequence[Slot],
         repack: Callable[[Any], tuple[Any, ...]],
     ) -> None:
-        self._actions, self._mode, self._slots, self._repack = actions, mode, slots, repack
+        self._handlers, self._mode, self._slots, self._repack = handlers, mode, slots, repack
         self._walked = [index for index, slot in enumerate(slots) if slot.scalar is None]
         self._walked_slots = [slots[index] for index in self._walked]
         self._numbers = [
@@ -310,15 +304,15 @@ class Walker:
     def _walk(self, box: list[Any], slots: Sequence[Slot]) -> list[Any]:
         is_on, without = self._mode
         if not is_on():
-            return walk(box, slots, self._actions)
+            return walk(box, slots, self._handlers)
         with without():
-            return walk(box, slots, self._actions)
+            return walk(box, slots, self._handlers)
 
 
 def _calibrate() -> int:
     """Return the references that the walk counts to an object which only its container holds."""
     found: list[int | None] = []
-    walk([object()], (), {object: unchanged}, visit=lambda path, leaf, count, action: found.append(count))
+    walk([object()], (), {object: unchanged}, visit=lambda path, leaf, count, handler: found.append(count))
     return found[0] or -1
 
 

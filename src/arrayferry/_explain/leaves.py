@@ -90,7 +90,7 @@ def record(converter: Converter, box: list[Any], names: Sequence[str], holder: s
             leaves.append(replace(leaf, seconds=fastest(converter, new_box)))
         return found
 
-    walk(box, [*map(Slot, names)], converter._actions, visit=visit)
+    walk(box, [*map(Slot, names)], converter._handlers, visit=visit)
     return leaves
 
 

@@ -18,7 +18,7 @@ from arrayferry._core.dtypes import dtype_name
 from arrayferry._core.framework import Framework
 from arrayferry._core.registry import framework_of
 from arrayferry._core.type_cache import TypeCache
-from arrayferry._core.walk import Action, Slot, unchanged, walk
+from arrayferry._core.walk import Handler, Slot, unchanged, walk
 from arrayferry.errors import FerryError, SharingError
 
 __all__ = ["Form", "PASSED", "Leaf", "first_where", "read"]
@@ -100,7 +100,7 @@ def read(box: list[Any], names: Sequence[str], passed: int = 0) -> list[Leaf]:
     return found
 
 
-def _action_of(cls: type) -> Action:
+def _action_of(cls: type) -> Handler:
     is_array = issubclass(cls, (np.ndarray, np.generic)) or framework_of(cls) is not None
     return (None if is_array else container_of(cls)) or unchanged
 

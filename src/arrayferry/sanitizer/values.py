@@ -124,7 +124,7 @@ def parts_of(space: spaces.Space[Any], value: Any, path: str = "obs") -> Iterato
         is_alike = isinstance(value, (tuple, list)) and len(value) == len(space.spaces)
         inner = dict(enumerate(space.spaces)) if is_alike else {}
     for key, part in inner.items():
-        yield from parts_of(part, value[key], path + DICT.step([key], 0))
+        yield from parts_of(part, value[key], path + DICT.format_key([key], 0))
     if not inner:
         yield path, space, value
 

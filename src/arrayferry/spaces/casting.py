@@ -11,7 +11,7 @@ from gymnasium import spaces
 from arrayferry._core.containers import container_of
 from arrayferry._core.dtypes import STANDARD, cast_exactly, dtype_name, is_known
 from arrayferry._core.registry import describe, framework_of
-from arrayferry._core.walk import Attribute
+from arrayferry._core.walk import Attribute, key_text
 from arrayferry.errors import FerryError, NarrowingError, OptionError, SharingError
 from arrayferry.spaces.members import to_numpy
 
@@ -50,7 +50,7 @@ def cast_to_space(space: spaces.Space[Any], value: Any, path: str = "obs", share
             lambda key, one: (
                 one
                 if inner.get(key) is None or one is None
-                else cast_to_space(inner[key], one, f"{path}[{_shown(key)}]", share)
+                else cast_to_space(inner[key], one, f"{path}{key_text(key)}", share)
             ),
         )
     return value if space.dtype is None else _cast_leaf(np.dtype(space.dtype), value, path, share)
@@ -73,10 +73,6 @@ def _inner_spaces(space: spaces.Space[Any], value: Any) -> dict[Any, Any] | None
 
 
 _LINKS = spaces.Discrete(2, dtype=np.int32)  # as Graph.sample makes them
-
-
-def _shown(key: Any) -> str:
-    return f'"{key}"' if isinstance(key, str) else str(key)
 
 
 def _rebuilt(value: Any, change: Callable[[Any, Any], Any]) -> Any:
@@ -128,5 +124,5 @@ def known_dtype(reward_dtype: Any) -> np.dtype[Any] | None:
 def cast_reward(dtype: np.dtype[Any], reward: Any, path: str = "reward") -> Any:
     """Cast a reward, or each of many; one that the dtype does not hold is refused."""
     if container_of(type(reward)) is not None:
-        return _rebuilt(reward, lambda key, one: cast_reward(dtype, one, f"{path}[{_shown(key)}]"))
+        return _rebuilt(reward, lambda key, one: cast_reward(dtype, one, f"{path}{key_text(key)}"))
     return _cast_leaf(dtype, reward, path, why="as reward_dtype asks")

@@ -88,7 +88,7 @@ def _convert_unregistered(value: Any, xp: Namespace, device: Device | None = Non
         try:
             new.append(converter(one))
         except FerryError as error:
-            raise error.inside("value").at(f"value{found.step(keys, len(new))}")  # noqa: B904
+            raise error.inside("value").at(f"value{found.format_key(keys, len(new))}")  # noqa: B904
     return found.build(value, keys, new)
 
 
