@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import sys
 from collections import ChainMap, UserDict, UserList
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import wraps
 from types import MappingProxyType
@@ -20,7 +19,7 @@ import numpy as np
 
 from arrayferry._core.mappings import as_mapping
 from arrayferry._core.objects import BASES, Functions, as_object, as_struct
-from arrayferry._core.type_cache import forget_decisions
+from arrayferry._core.type_cache import find_base, find_class, forget_decisions
 from arrayferry._core.walk import Container, describe_error
 from arrayferry.errors import FerryError, UnsupportedError
 
@@ -122,8 +121,8 @@ def container_of(cls: type) -> Container | None:
 
 def _functions_of(cls: type) -> Functions | None:
     """Return what opens and builds objects of a type; None if they stay as they are."""
-    for base, functions in _named_bases():
-        if issubclass(cls, base):
+    for name, functions in _named.items():
+        if (base := find_class(name)) is not None and issubclass(cls, base):
             return functions
     if issubclass(cls, Enum):
         return None
@@ -159,14 +158,6 @@ def register_named(name: str, functions: Functions | None) -> None:
         functions: what opens and builds, as in `Container`; None for objects that stay as they are.
     """
     _named[name] = functions
-
-
-def _named_bases() -> Iterator[tuple[type, Functions | None]]:
-    for name, functions in _named.items():
-        module, _, attribute = name.partition(":")
-        base = getattr(sys.modules.get(module), attribute, None)
-        if isinstance(base, type):
-            yield base, functions
 
 
 _registered: dict[type, Container] = {}
@@ -208,4 +199,4 @@ def register_container(
 
 def registered_container(cls: type) -> Container | None:
     """Return what the user registered for this type or one of its bases."""
-    return next((_registered[base] for base in cls.__mro__ if base in _registered), None)
+    return find_base(_registered, cls)

@@ -18,7 +18,7 @@ from arrayferry._core.messages import refuse_unknown
 from arrayferry._core.ownership import COUNTS_PROVE
 from arrayferry._core.registry import find_framework, find_unpickled_framework, framework_of
 from arrayferry._core.speedups import speedups
-from arrayferry._core.type_cache import TypeCache, forget_decisions, on_register
+from arrayferry._core.type_cache import TypeCache, find_base, forget_decisions, on_register
 from arrayferry._core.walk import KEEP, Handler, Slot, unchanged
 from arrayferry.errors import FerryError, OptionError
 
@@ -58,12 +58,10 @@ def register_leaf(cls: type[_T], become: Callable[[_T, Converter], Any]) -> None
     forget_decisions()
 
 
-def _leaf_of_a_base(cls: type) -> Callable[[Any, Converter], Any] | None:
-    return next((_registered_leaves[base] for base in cls.__mro__ if base in _registered_leaves), None)
-
-
 # Asked in this order what is registered for a type.
-leaf_tables: list[Callable[[type], Callable[[Any, Converter], Any] | None]] = [_leaf_of_a_base]
+leaf_tables: list[Callable[[type], Callable[[Any, Converter], Any] | None]] = [
+    lambda cls: find_base(_registered_leaves, cls)
+]
 
 
 def _registered_leaf(cls: type) -> Callable[[Any, Converter], Any] | None:

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from arrayferry._core.framework import Array
+from arrayferry._core.framework import WIDE, Array
 from arrayferry._core.speedups import speedups
 from arrayferry.errors import NotInstalledError, OptionError
 
 __all__ = [
-    "HALVES",
     "LARGEST",
     "ML_DTYPES",
     "STANDARD",
@@ -29,7 +28,6 @@ __all__ = [
     "dtype_names",
     "first_lost",
     "halved",
-    "is_halved",
     "is_known",
     "next_available",
     "promotes",
@@ -69,7 +67,10 @@ _LADDERS = {
 STANDARD = frozenset(_LADDERS) - ML_DTYPES
 
 # The dtypes that hold what Python's numbers hold, or as much as any does.
-WIDEST = {int: np.dtype("int64"), float: np.dtype("float64"), complex: np.dtype("complex128")}
+WIDEST = {kind: np.dtype(name) for kind, name in WIDE.items()}
+
+# The casts that `halved` makes.
+_HALVES = {("float64", "float32"), ("int64", "int32"), ("uint64", "uint32")}
 
 # The default dtypes of Python's numbers, and the largest number that each holds for certain.
 LARGEST: dict[str, tuple[np.dtype[Any], float]] = {
@@ -126,11 +127,13 @@ class Cast(NamedTuple):
         dtype: the dtype that it gets.
         same: whether it has that dtype already.
         check: whether values may be lost on the way.
+        halves: whether `halved` makes it.
     """
 
     dtype: np.dtype[Any]
     same: bool
     check: bool
+    halves: bool = False
 
 
 # A dtype, its number (equal dtypes may have two: int64 and longlong), and what the target has now.
@@ -160,9 +163,9 @@ def cast_for(dtype: np.dtype[Any], available: frozenset[str], wanted: str | None
         wanted: what the user asked for instead, on purpose and so without a check.
 
     >>> cast_for(np.dtype("int64"), frozenset({"int32", "float32"}))
-    Cast(dtype=dtype('int32'), same=False, check=True)
+    Cast(dtype=dtype('int32'), same=False, check=True, halves=True)
     >>> cast_for(np.dtype("int64"), frozenset({"int32", "float32"}), wanted="float32")
-    Cast(dtype=dtype('float32'), same=False, check=False)
+    Cast(dtype=dtype('float32'), same=False, check=False, halves=False)
     """
     if dtype.name in available and wanted is None:
         return _cast(dtype, np.dtype(dtype.name) if dtype.name in STANDARD else dtype.newbyteorder("="))
@@ -175,7 +178,7 @@ def cast_for(dtype: np.dtype[Any], available: frozenset[str], wanted: str | None
 
 def _cast(old: np.dtype[Any], new: np.dtype[Any], check: bool = False) -> Cast:
     # By number, for NumPy has two dtypes for one where two C types are one: int64 and longlong.
-    return Cast(new, old == new and old.num == new.num, check)
+    return Cast(new, old == new and old.num == new.num, check, check and (old.name, new.name) in _HALVES)
 
 
 def next_available(name: str, available: frozenset[str]) -> str:
@@ -195,20 +198,6 @@ def _named_dtype(name: str) -> np.dtype[Any]:
         extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
         return extended
     return np.dtype(name)
-
-
-# By number, the dtypes that `halved` takes: what the target must lack, and what it must have.
-HALVES = {
-    np.dtype("float64").num: (frozenset({"float64"}), "float32"),
-    np.dtype("int64").num: (frozenset({"int64"}), "int32"),
-    np.dtype("uint64").num: (frozenset({"uint64", "int64"}), "uint32"),
-}
-
-
-def is_halved(dtype: np.dtype[Any], available: frozenset[str]) -> bool:
-    """Return whether the next dtype on the ladder is the one of half the width."""
-    missing, half = HALVES[dtype.num]
-    return half in available and missing.isdisjoint(available)
 
 
 # From a 64-bit array to one of 32 bits if nothing is lost, in one pass in C; None where it is in doubt.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from arrayferry.errors import DeviceError, NotInstalledError
 
-__all__ = ["Array", "Devices", "FastPaths", "Framework"]
+__all__ = ["WIDE", "Array", "Devices", "FastPaths", "Framework"]
 
 Array = NDArray[Any]
 
@@ -80,7 +80,8 @@ class FastPaths:
     alignment: int = 0
 
 
-_WIDE = {int: "int64", float: "float64", complex: "complex128"}
+# The dtypes that NumPy gives Python's numbers.
+WIDE = {int: "int64", float: "float64", complex: "complex128"}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -116,7 +117,7 @@ class Framework:
     to_numpy: Callable[[Any, bool], Array | None]
     from_numpy: Callable[[Array, Any, bool], Any]
     dtypes: Callable[[Any], frozenset[str]]
-    default_dtypes: Callable[[Any], Mapping[type, str]] = lambda device: _WIDE
+    default_dtypes: Callable[[Any], Mapping[type, str]] = lambda device: WIDE
     devices: Devices = Devices()
     copy_within: Callable[[Any, Any, str | None, bool], Any] | None = None
     from_dlpack: Callable[[Any], Any] | None = None

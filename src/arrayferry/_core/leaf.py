@@ -16,7 +16,6 @@ import numpy as np
 from arrayferry._core import ownership
 from arrayferry._core.containers import OBJECT_ARRAY
 from arrayferry._core.dtypes import (
-    HALVES,
     LARGEST,
     WIDEST,
     Cast,
@@ -26,7 +25,6 @@ from arrayferry._core.dtypes import (
     dtype_name,
     first_lost,
     halved,
-    is_halved,
     next_available,
 )
 from arrayferry._core.framework import Array, Framework
@@ -34,7 +32,7 @@ from arrayferry._core.registry import describe
 from arrayferry._core.walk import KEEP
 from arrayferry.errors import FerryError, NarrowingError, SharingError, TransferError
 
-__all__ = ["LeafConverter", "route"]
+__all__ = ["LeafConverter"]
 
 # What a framework's own call raises when it cannot do something. Not MemoryError, nor what a user
 # raises from a signal handler.
@@ -62,10 +60,16 @@ class LeafConverter:
         wanted: the dtypes that the user asked for, by the name of what they replace.
 
     Attributes:
-        from_private: makes the target's array of memory that nobody else sees.
+        array_handler: `numpy_array`, bound once: the walk in C compares it by identity.
+        from_private: makes the target's array of memory that nobody else sees; None if there is no fast way.
+        makes: the type of what it returns if that has values; None if the type does not tell.
         plain: the dtypes of arrays that `from_private` takes as they are, at all times.
+        plain_numbers: the same as bits, one for the number of each dtype.
         has_bools: whether it takes bools that are 0 and 1.
-        shares: whether `from_private` may be given memory that others see: `copy=False`.
+        hands_over: whether the walk in C may call it.
+        takes: whether memory that nobody else sees is taken over: `copy=None`.
+        shares: whether it may be given memory that others see: `copy=False`.
+        large: the bytes from which on a copy is aligned, which is left to Python.
     """
 
     def __init__(self, target: Framework, device: Any, copy: bool | None, wanted: dict[str, str]) -> None:
@@ -83,15 +87,12 @@ class LeafConverter:
         # The default dtypes that need no cast, and the largest number that each holds.
         known = {} if wanted else LARGEST
         self._largest = {name: limit for name, limit in known.items() if limit[0] in self.plain}
-        # The dtypes of which arrays are halved in C, if the target lacks them.
-        self._halves = frozenset() if wanted or self.shares else HALVES.keys()
         # By number, of which equal dtypes may have two: int64 and longlong.
         numbers = {dtype.num for dtype in self.plain}
         self._fast_numbers = numbers | {np.dtype(bool).num} if self.has_bools else numbers
         # What needs neither a cast nor a look at its values.
         self._taken_as_is = frozenset() if self.shares else frozenset(numbers)
-        # What the walk in C needs to hand over arrays by itself.
-        self.array_handler = self.numpy_array  # bound once: the C compares it by identity
+        self.array_handler = self.numpy_array
         self.plain_numbers = sum(1 << number for number in numbers)
         self.hands_over = fast is not None and (copy is not False or target._fast.aliases)
         self.takes = copy is None
@@ -221,15 +222,10 @@ class LeafConverter:
     ) -> Any:
         """Hand an array that is in NumPy to the target; a private one, unless sharing was asked for."""
         dtype = array.dtype
-        if cast is None and device is None:
-            if dtype.num in self._taken_as_is and dtype.isnative:
-                if not mine:
-                    array = ownership.private_copy(array, dtype, self._alignment)
-                return self._hand_over(array, source)
-            if dtype.num in self._halves and array.nbytes < ownership.LARGE:
-                half = halved(array) if is_halved(dtype, self.target.dtypes(self.device)) else None
-                if half is not None:
-                    return self._hand_over(half, source)
+        if cast is None and device is None and dtype.num in self._taken_as_is and dtype.isnative:
+            if not mine:
+                array = ownership.private_copy(array, dtype, self._alignment)
+            return self._hand_over(array, source)
         if cast is None:
             available = self.target.dtypes(self.device if device is None else device)
             cast = self._casts[dtype, dtype.num, available]
@@ -237,6 +233,8 @@ class LeafConverter:
                 return KEEP if source is not None else self.array_without_counterpart(array, mine)
         if self.shares and not mine:
             return self._share(array, cast, source)
+        if cast.halves and array.nbytes < ownership.LARGE and (half := halved(array)) is not None:
+            return self._hand_over(half, source, device)
         if not (mine and cast.same):
             array = self._private(array, cast, source)
         if cast.dtype.kind == "b":
@@ -286,13 +284,12 @@ class LeafConverter:
         what = f"{describe(array, source)} -> {self.target.name}: {type(error).__name__}: {error}"
         return TransferError(what, "the framework itself refused, see its own message")
 
-
-def route(value: Any, source: Framework | None, target: Framework) -> tuple[str, ...]:
-    """Return the frameworks that a leaf goes through: the choice that `LeafConverter` makes."""
-    if source is None:
-        return "numpy" if isinstance(value, np.generic) else "python", target.name
-    if source is target or "numpy" in (source.name, target.name):
-        return source.name, target.name
-    if target.from_dlpack is not None and not source.devices.on_host(value):
-        return source.name, "dlpack", target.name
-    return source.name, "numpy", target.name
+    def route(self, value: Any, source: Framework | None) -> tuple[str, ...]:
+        """Return the frameworks that a leaf goes through."""
+        if source is None:
+            return "numpy" if isinstance(value, np.generic) else "python", self.target.name
+        way = self._way(source)
+        if way == self._within or "numpy" in (source.name, self.target.name):
+            return source.name, self.target.name
+        by_dlpack = way == self._from_device and not source.devices.on_host(value)
+        return source.name, "dlpack" if by_dlpack else "numpy", self.target.name

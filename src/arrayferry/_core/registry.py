@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from arrayferry._core.dtypes import dtype_name
 from arrayferry._core.framework import Framework
-from arrayferry._core.type_cache import TypeCache, forget_decisions
+from arrayferry._core.type_cache import TypeCache, find_class, forget_decisions
 from arrayferry.errors import UnknownFrameworkError
 
 if TYPE_CHECKING:
@@ -148,11 +148,8 @@ def register_fallback(
 
 def _decide_framework(cls: type) -> Framework | None:
     for framework in _registry.values():
-        for name in framework.arrays:
-            module, _, attribute = name.partition(":")
-            base = getattr(sys.modules.get(module), attribute, None)
-            if isinstance(base, type) and issubclass(cls, base):
-                return framework
+        if any((base := find_class(name)) and issubclass(cls, base) for name in framework.arrays):
+            return framework
     package = str(cls.__module__).partition(".")[0]
     if package not in sys.stdlib_module_names and _load_plugins(package):
         return _decide_framework(cls)

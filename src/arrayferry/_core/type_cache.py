@@ -1,12 +1,15 @@
-"""Decide once per type, and forget when something is registered."""
+"""Decide once per type, and forget when something is registered; find what is registered for a type."""
 
 from __future__ import annotations
 
+import sys
 import weakref
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeVar
 
-__all__ = ["TypeCache", "forget_decisions", "on_register"]
+__all__ = ["TypeCache", "find_base", "find_class", "forget_decisions", "on_register"]
+
+_T = TypeVar("_T")
 
 
 class TypeCache(dict[type, Any]):
@@ -63,3 +66,15 @@ def forget_decisions() -> None:
     """Decide everything anew, because something was registered."""
     for forget in on_register:
         forget()
+
+
+def find_base(table: Mapping[type, _T], cls: type) -> _T | None:
+    """Return what a table has for a type, or for the nearest of its bases."""
+    return next((table[base] for base in cls.__mro__ if base in table), None)
+
+
+def find_class(name: str) -> type | None:
+    """Return the class that a `"module:Class"` names; None if its module is not imported."""
+    module, _, attribute = name.partition(":")
+    found = getattr(sys.modules.get(module), attribute, None)
+    return found if isinstance(found, type) else None

@@ -13,7 +13,6 @@ from arrayferry._core import ownership
 from arrayferry._core.containers import container_of
 from arrayferry._core.convert import Converter
 from arrayferry._core.dtypes import dtype_name
-from arrayferry._core.leaf import route
 from arrayferry._core.registry import framework_of
 from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import KEEP, Container, Slot, unchanged, walk
@@ -135,7 +134,7 @@ def leaf_of(
         holds="hold" if holder == "you" else "holds",
         error=error and error.what,
     )
-    through = () if memory in ("left alone", "refused") else route(value, source, target)
+    through = () if memory in ("left alone", "refused") else converter._leaf.route(value, source)
     if reason == "number":
         through = (*through[:1], "numpy" if isinstance(found, np.generic) else "python")
     shape = getattr(value, "shape", None)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
-from arrayferry._core.framework import Array, Devices, FastPaths, Framework
+from arrayferry._core.framework import WIDE, Array, Devices, FastPaths, Framework
 from arrayferry._core.speedups import speedups
 from arrayferry._frameworks._jax_put import array_type, forget, put_on
 from arrayferry._frameworks._jax_shardings import as_data, from_data
@@ -218,6 +218,7 @@ def on_host(array: Any) -> bool:
 _JAX_ONLY = frozenset({"int2", "uint2", "int4", "uint4", "float4_e2m1fn"})
 _DTYPES = STANDARD | ML_DTYPES | _JAX_ONLY
 _DTYPES_WITHOUT_X64 = _DTYPES - {"int64", "uint64", "float64", "complex128"}
+_NARROW = {int: "int32", float: "float32", complex: "complex64"}
 
 
 def dtypes(device: Any) -> frozenset[str]:
@@ -227,9 +228,7 @@ def dtypes(device: Any) -> frozenset[str]:
 
 def default_dtypes(device: Any) -> dict[type, str]:
     """Return the dtypes that `jnp.asarray` gives numbers."""
-    if _x64():
-        return {int: "int64", float: "float64", complex: "complex128"}
-    return {int: "int32", float: "float32", complex: "complex64"}
+    return WIDE if _x64() else _NARROW
 
 
 def _x64() -> bool:
