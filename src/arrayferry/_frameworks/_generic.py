@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD, cast_for, dtype_name
-from arrayferry._core.framework import Array, Devices, Framework
+from arrayferry._core.framework import WIDE, Array, Devices, Framework
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
-__all__ = ["framework_of_module", "framework_of_type"]
+__all__ = ["accepts", "default_dtypes", "framework_of_module", "framework_of_type"]
 
 # How an array may be seen or copied by NumPy, in the order in which it is tried.
 _VIEWS: tuple[Callable[[Any], Any], ...] = (lambda array: np.from_dlpack(array, copy=False),)
@@ -118,31 +118,41 @@ def _devices(module: ModuleType) -> tuple[Any, ...]:
     return tuple(info().devices()) if info else ()
 
 
+def accepts(make: Callable[[str], Any]) -> Callable[[str], bool]:
+    """Return a function that tells whether something can be made of a dtype."""
+
+    def is_accepted(name: str) -> bool:
+        try:
+            make(name)
+        except Exception:  # an unknown library may raise anything
+            return False
+        return True
+
+    return is_accepted
+
+
 def dtypes(module: ModuleType, device: Any) -> frozenset[str]:
     """Return the dtypes that the module makes arrays of."""
-    return frozenset(name for name in STANDARD | ML_DTYPES if _has_dtype(module, device, name))
 
-
-def _has_dtype(module: ModuleType, device: Any, name: str) -> bool:
-    try:
+    def make(name: str) -> None:
         cast = cast_for(np.dtype("float32"), frozenset({name}), name)
         assert cast is not None
         from_numpy(module, np.ones(1, cast.dtype), device, False)
-    except Exception:  # an unknown library may raise anything
-        return False
-    return True
+
+    return frozenset(filter(accepts(make), STANDARD | ML_DTYPES))
 
 
 def default_dtypes(module: ModuleType, device: Any) -> dict[type, str]:
     """Return the dtypes that `module.asarray` gives numbers."""
-    return {kind: _default_dtype(module, kind) for kind in (int, float, complex)}
+    return {kind: _default_dtype(module, kind, device) for kind in (int, float, complex)}
 
 
-def _default_dtype(module: ModuleType, kind: type) -> str:
+def _default_dtype(module: ModuleType, kind: type, device: Any) -> str:
+    options = {} if device is None else {"device": device}
     try:
-        return dtype_name(module.asarray(kind(1)).dtype)
+        return dtype_name(module.asarray(kind(1), **options).dtype)
     except Exception:  # an unknown library may raise anything
-        return dtype_name(np.asarray(kind(1)).dtype)
+        return WIDE[kind]
 
 
 @cache

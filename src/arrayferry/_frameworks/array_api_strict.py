@@ -8,13 +8,15 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arrayferry._core.dtypes import STANDARD, dtype_name
+from arrayferry._core.dtypes import STANDARD
 from arrayferry._core.framework import Array, Devices, Framework
+from arrayferry._frameworks._generic import accepts, default_dtypes
 from arrayferry.errors import DeviceError, SharingError
 
 if TYPE_CHECKING:
@@ -72,25 +74,9 @@ def available_devices() -> tuple[str, ...]:
 @cache
 def dtypes(device: array_api_strict.Device | None) -> frozenset[str]:
     """Return the dtypes that `asarray` accepts on the device."""
-    return frozenset(name for name in STANDARD if _has_dtype(name, device))
-
-
-def _has_dtype(name: str, device: array_api_strict.Device | None) -> bool:
     import array_api_strict as xp
 
-    try:
-        xp.asarray(np.empty(0, name), device=device)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-@cache
-def default_dtypes(device: array_api_strict.Device | None) -> dict[type, str]:
-    """Return the dtypes that `asarray` gives numbers on the device: `device2` has its own."""
-    import array_api_strict as xp
-
-    return {kind: dtype_name(xp.asarray(kind(1), device=device).dtype) for kind in (int, float, complex)}
+    return frozenset(filter(accepts(lambda name: xp.asarray(np.empty(0, name), device=device)), STANDARD))
 
 
 FRAMEWORK = Framework(
@@ -102,7 +88,7 @@ FRAMEWORK = Framework(
     to_numpy=to_numpy,
     from_numpy=from_numpy,
     dtypes=dtypes,
-    default_dtypes=default_dtypes,
+    default_dtypes=cache(lambda device: default_dtypes(sys.modules["array_api_strict"], device)),
     devices=Devices(
         find=find_device,
         name=device_name,

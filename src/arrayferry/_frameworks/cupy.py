@@ -92,18 +92,13 @@ def available_devices() -> tuple[str, ...]:
         return ()
 
 
-def dtypes(device: Any) -> frozenset[str]:
-    """Return NumPy's own dtypes."""
-    return STANDARD
-
-
 FRAMEWORK = Framework(
     name="cupy",
     modules=("cupy",),
     arrays=("cupy:ndarray",),
     to_numpy=to_numpy,
     from_numpy=from_numpy,
-    dtypes=dtypes,
+    dtypes=lambda device: STANDARD,
     devices=Devices(
         find=find_device,
         name=device_name,

@@ -46,18 +46,12 @@ def from_numpy(array: Array, device: Any, share: bool) -> dask.array.Array:
 
 _DTYPES = STANDARD | ML_DTYPES
 
-
-def dtypes(device: Any) -> frozenset[str]:
-    """Return NumPy's own dtypes and those of ml_dtypes."""
-    return _DTYPES
-
-
 FRAMEWORK = Framework(
     name="dask",
     modules=("dask.array", "dask"),
     arrays=("dask.array:Array",),
     to_numpy=to_numpy,
     from_numpy=from_numpy,
-    dtypes=dtypes,
+    dtypes=lambda device: _DTYPES,
     distributions=("dask",),
 )

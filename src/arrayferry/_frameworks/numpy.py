@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,23 +30,17 @@ def from_numpy(array: Array, device: Any, share: bool) -> Array:
 _DTYPES = STANDARD | ML_DTYPES
 
 
-def dtypes(device: Any) -> frozenset[str]:
-    """Return NumPy's own dtypes and those of ml_dtypes."""
-    return _DTYPES
-
-
-def from_private(device: Any) -> Callable[[Array], Array]:
-    """Return a function that returns its argument."""
-    return lambda array: array
-
-
 FRAMEWORK = Framework(
     name="numpy",
     modules=("numpy",),
     arrays=("numpy:ndarray",),
     to_numpy=to_numpy,
     from_numpy=from_numpy,
-    dtypes=dtypes,
+    dtypes=lambda device: _DTYPES,
     distributions=("numpy",),
-    _fast=FastPaths(from_private=from_private, plain_dtypes=lambda device: STANDARD, aliases=True),
+    _fast=FastPaths(
+        from_private=lambda device: lambda array: array,
+        plain_dtypes=lambda device: STANDARD,
+        aliases=True,
+    ),
 )

@@ -104,13 +104,9 @@ def _short_name(place: Any) -> str:
     return str(place).removeprefix("Place(").removesuffix(")")
 
 
+@cache
 def dtypes(device: str | None) -> frozenset[str]:
     """Return the dtypes that Paddle has, the same on all devices."""
-    return _dtypes()
-
-
-@cache
-def _dtypes() -> frozenset[str]:
     import paddle
 
     # `paddle.uint16` is bfloat16: https://github.com/PaddlePaddle/Paddle/issues/34927.

@@ -51,18 +51,13 @@ def copy_within(
     return array.copy() if cast.same else array.astype(cast.dtype)
 
 
-def dtypes(device: Any) -> frozenset[str]:
-    """Return NumPy's own dtypes."""
-    return STANDARD
-
-
 FRAMEWORK = Framework(
     name="sparse",
     modules=("sparse",),
     arrays=("sparse:SparseArray",),
     to_numpy=to_numpy,
     from_numpy=from_numpy,
-    dtypes=dtypes,
+    dtypes=lambda device: STANDARD,
     copy_within=copy_within,
     distributions=("sparse",),
 )

@@ -17,6 +17,7 @@ import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
 from arrayferry._core.framework import Array, Devices, Framework
+from arrayferry._frameworks._generic import accepts
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -105,24 +106,12 @@ def _short_name(device: Any) -> str:
     return name if ":" in name else f"{name}:0"
 
 
+@cache
 def dtypes(device: str | None) -> frozenset[str]:
     """Return the dtypes that TensorFlow knows, the same on all devices."""
-    return _dtypes()
-
-
-@cache
-def _dtypes() -> frozenset[str]:
-    return frozenset(name for name in STANDARD | ML_DTYPES if _has_dtype(name))
-
-
-def _has_dtype(name: str) -> bool:
     import tensorflow as tf
 
-    try:
-        tf.as_dtype(name)
-    except TypeError:
-        return False
-    return True
+    return frozenset(filter(accepts(tf.as_dtype), STANDARD | ML_DTYPES))
 
 
 def default_dtypes(device: str | None) -> dict[type, str]:

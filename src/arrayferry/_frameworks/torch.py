@@ -200,16 +200,12 @@ def available_devices() -> tuple[str, ...]:
     return ("cpu", *accelerators)
 
 
+@cache
 def dtypes(device: torch.device | None) -> frozenset[str]:
     """Return the dtypes that torch has; on MPS, without those of 64-bit floats."""
-    return _dtypes_on("cpu" if device is None else device.type)
-
-
-@cache
-def _dtypes_on(device_type: str) -> frozenset[str]:
     import torch
 
-    missing = {"float64", "complex128"} if device_type == "mps" else set()
+    missing = {"float64", "complex128"} if device is not None and device.type == "mps" else set()
     return frozenset(name for name in STANDARD | ML_DTYPES if hasattr(torch, name)) - missing
 
 

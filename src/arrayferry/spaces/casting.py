@@ -13,7 +13,7 @@ from arrayferry._core.dtypes import STANDARD, cast_exactly, dtype_name, is_known
 from arrayferry._core.registry import describe, framework_of
 from arrayferry._core.walk import Attribute, key_text
 from arrayferry.errors import FerryError, NarrowingError, OptionError, SharingError
-from arrayferry.spaces.members import to_numpy
+from arrayferry.spaces.members import EDGE_LINKS, to_numpy
 
 __all__ = ["cast_reward", "cast_to_space", "known_dtype"]
 
@@ -68,11 +68,8 @@ def _inner_spaces(space: spaces.Space[Any], value: Any) -> dict[Any, Any] | None
     if isinstance(space, spaces.Sequence):
         return dict.fromkeys(range(len(value)), space.feature_space)
     if isinstance(space, spaces.Graph) and len(value) == 3:
-        return {0: space.node_space, 1: space.edge_space, 2: _LINKS}
+        return {0: space.node_space, 1: space.edge_space, 2: EDGE_LINKS}
     return None
-
-
-_LINKS = spaces.Discrete(2, dtype=np.int32)  # as Graph.sample makes them
 
 
 def _rebuilt(value: Any, change: Callable[[Any, Any], Any]) -> Any:

@@ -14,7 +14,10 @@ from arrayferry._core.convert import Converter, keeping_numbers
 from arrayferry._core.dtypes import cast_exactly, cast_for, dtype_name, promotes
 from arrayferry.errors import FerryError
 
-__all__ = ["Caster", "member_caster", "shape_of", "to_numpy"]
+__all__ = ["EDGE_LINKS", "Caster", "member_caster", "shape_of", "to_numpy"]
+
+# The space of the ends of a graph's edges, as `Graph.sample` makes them.
+EDGE_LINKS = spaces.Discrete(2, dtype=np.int32)
 
 # From a value of the environment's framework to a member of the space; a value that does not have a
 # member's shape or kind comes back as it is, for the environment to refuse.
@@ -113,7 +116,7 @@ def _(space: spaces.Sequence, to_env: Converter) -> Caster:
 def _(space: spaces.Graph, to_env: Converter) -> Caster:
     nodes = _stack_caster(space.node_space, to_env)
     edges = _stack_caster(space.edge_space, to_env) if space.edge_space is not None else _unchanged
-    links = _stack_caster(spaces.Discrete(2, dtype=np.int32), to_env)  # as Graph.sample makes them
+    links = _stack_caster(EDGE_LINKS, to_env)
 
     def cast(value: Any) -> Any:
         if not isinstance(value, tuple) or len(value) != 3:
