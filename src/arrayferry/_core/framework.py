@@ -8,15 +8,18 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
 from arrayferry.errors import DeviceError, NotInstalledError
 
-__all__ = ["WIDE", "Array", "Devices", "FastPaths", "Framework"]
+__all__ = ["WIDE", "Array", "Devices", "FastPaths", "Framework", "Mode"]
 
 Array = NDArray[Any]
+
+# Tells whether a mode is on in which no array should be made, and makes the context without it.
+Mode: TypeAlias = "tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]]"
 
 
 def _find_cpu(spec: Any) -> Any:
@@ -61,8 +64,7 @@ class FastPaths:
             and returns None where in doubt; or None.
         item: `(type)` to a function that makes a Python number of a 0-d array of exactly that type, and no
             number of any other array; or None.
-        mode: `()` to a function that tells whether a mode is on in which no array should be made, and one
-            that makes the context without it.
+        mode: `()` to the framework's `Mode`.
         alignment: the bytes to which large private copies are aligned, for a framework that takes over
             only such memory.
     """
@@ -73,10 +75,7 @@ class FastPaths:
     aliases: bool = False
     to_private: Callable[[type], Callable[[Any], Array | None] | None] = lambda cls: None
     item: Callable[[type], Callable[[Any], Any] | None] = lambda cls: None
-    mode: Callable[[], tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]]] = lambda: (
-        bool,
-        nullcontext,
-    )
+    mode: Callable[[], Mode] = lambda: (bool, nullcontext)
     alignment: int = 0
 
 

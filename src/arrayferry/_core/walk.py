@@ -11,7 +11,6 @@ paths is converted once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -19,6 +18,7 @@ from sys import getrefcount
 from typing import Any, NamedTuple, TypeAlias
 
 from arrayferry._core import ownership
+from arrayferry._core.framework import Mode
 from arrayferry.errors import CircularError, FerryError, UnsupportedError
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "Attribute",
     "Container",
     "Memo",
-    "Mode",
     "OnKeep",
     "Slot",
     "Visit",
@@ -54,9 +53,6 @@ Visit: TypeAlias = "Callable[[str, Any, int | None, Callable[[Any, bool], Any]],
 
 # By id: a container that may be reached again (kept alive, so that the id stays its own), and its result.
 Memo: TypeAlias = "dict[int, tuple[Any, Any]]"
-
-# Whether a mode is on in which no array should be made, and the context without it.
-Mode: TypeAlias = "tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]]"
 
 
 class _Keep:

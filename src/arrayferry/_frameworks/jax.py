@@ -170,23 +170,13 @@ def find_device(spec: Any) -> Any:
     if isinstance(spec, dict):
         return from_data(spec, find_device)
     platform, _, index = str(spec).partition(":")
+    is_name = platform.isidentifier() and (index or "0").isdecimal()
     try:
-        return jax.devices(_checked_platform(platform))[_checked_index(index or "0")]
+        # JAX takes an empty name for its default platform.
+        return (jax.devices(platform) if is_name else [])[int(index or 0)]
     except (RuntimeError, ValueError, IndexError) as error:
         hint = f"the devices here are: {', '.join(available_devices())}"
         raise DeviceError(f"JAX has no device {str(spec)!r} here", hint) from error
-
-
-def _checked_platform(name: str) -> str:
-    if not name.isidentifier():  # JAX takes an empty name for its default platform
-        raise ValueError(name)
-    return name
-
-
-def _checked_index(index: str) -> int:
-    if not index.isdecimal():
-        raise ValueError(index)
-    return int(index)
 
 
 def device_name(device: Any) -> Any:

@@ -12,14 +12,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
-from arrayferry._core.framework import Array, Devices, FastPaths, Framework
+from arrayferry._core.framework import Array, Devices, FastPaths, Framework, Mode
 from arrayferry._core.ownership import obstacle_to_sharing
 from arrayferry._core.speedups import speedups
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
@@ -242,7 +242,7 @@ def to_private(cls: type[torch.Tensor]) -> Callable[[torch.Tensor], Array | None
 
 
 @cache
-def mode() -> tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]]:
+def mode() -> Mode:
     """Return how to ask for inference_mode and how to leave it: its tensors can never be trained on."""
     import torch
 

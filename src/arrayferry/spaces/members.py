@@ -14,7 +14,7 @@ from arrayferry._core.convert import Converter, keeping_numbers
 from arrayferry._core.dtypes import cast_exactly, cast_for, dtype_name, promotes
 from arrayferry.errors import FerryError
 
-__all__ = ["EDGE_LINKS", "Caster", "member_caster", "shape_of", "to_numpy"]
+__all__ = ["EDGE_LINKS", "Caster", "member_caster", "numpy_converter", "shape_of", "to_numpy"]
 
 # The space of the ends of a graph's edges, as `Graph.sample` makes them.
 EDGE_LINKS = spaces.Discrete(2, dtype=np.int32)
@@ -209,13 +209,14 @@ def _cast_or_leave(value: Any, dtype: np.dtype[Any], to_env: Converter) -> Any:
 
 
 @cache
-def _numpy_converter() -> Converter:
+def numpy_converter() -> Converter:
+    """Return the converter to NumPy that leaves Python's numbers as they are."""
     return keeping_numbers("numpy")
 
 
 def to_numpy(value: Any) -> Any:
     """Convert a value to NumPy; numbers stay numbers."""
-    return _numpy_converter()(value)
+    return numpy_converter()(value)
 
 
 # ---- the commonest actions, fast ----------------------------------------------------------------------

@@ -14,7 +14,7 @@ from arrayferry._core.convert import Converter
 from arrayferry._core.dtypes import dtype_name, promotes
 from arrayferry.errors import FerryError
 from arrayferry.spaces.casting import cast_to_space
-from arrayferry.spaces.members import member_caster, shape_of, to_numpy
+from arrayferry.spaces.members import member_caster, numpy_converter, shape_of, to_numpy
 
 __all__ = ["convert_space"]
 
@@ -80,7 +80,7 @@ class _ConvertedSpace:
             value = to_numpy(x)
         except FerryError:
             return False
-        cast = member_caster(space, _to_numpy())
+        cast = member_caster(space, numpy_converter())
         return bool(
             space.contains(value)
             or space.contains(cast(value))
@@ -109,11 +109,6 @@ class _ConvertedSpace:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return convert_space(copy.deepcopy(self._original, memo), self._converter)
-
-
-@cache
-def _to_numpy() -> Converter:
-    return Converter("numpy")
 
 
 def _cast_back(space: spaces.Space[Any], value: Any) -> Any:

@@ -103,7 +103,7 @@ class Boundary:
         copy = self.outgoing.copy
         self.incoming = Converter(env_xp, device, copy=copy)
         self._convert_options = keeping_numbers(env_xp, device, copy=copy)._walker([Slot("options")]).convert
-        to_env = self.incoming._walker([Slot("action", on_keep=partial(self._warn, env_xp))]).convert
+        to_env = self.incoming._walker([Slot("action", on_keep=partial(self._warn, self.incoming))]).convert
         cast = member_caster(self.action_space, self.incoming)
         self._convert_any_action: Callable[[Any], Any] = lambda action: cast(to_env([action]))
         self._convert_known_action = live_member_caster(
@@ -133,7 +133,7 @@ class Boundary:
         self.action_space, self._space_owner = space, owner_of_action_space(self._env, space)
 
     def _observation(self) -> Slot:
-        return Slot("obs", on_keep=partial(self._warn, self.outgoing.framework))
+        return Slot("obs", on_keep=partial(self._warn, self.outgoing))
 
     def _step_slots(self) -> list[Slot]:
         if self._scalars == "target":
@@ -250,12 +250,11 @@ class Boundary:
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self._env, self.arguments(), self._scalars)
 
-    def _warn(self, target: Namespace, name: str, path: Callable[[], str], leaf: Any) -> None:
+    def _warn(self, to: Converter, name: str, path: Callable[[], str], leaf: Any) -> None:
         if len(self._warned) < _MANY_WARNINGS and (where := path()) not in self._warned:
             self._warned.add(where)
-            name = target if isinstance(target, str) else getattr(target, "name", str(target))
-            message = f"{where}: {describe(leaf)} has no counterpart in {name}, and stays as it is"
-            warn_caller(message, KeptWarning)
+            what = f"{describe(leaf)} has no counterpart in {to.framework.name}"
+            warn_caller(f"{where}: {what}, and stays as it is", KeptWarning)
 
 
 def _name_of_device(device: Any) -> Any:
