@@ -51,7 +51,7 @@ class ConversionWrapper(Generic[ArrayT]):
             raise OptionError(f"dtypes={dtypes!r}", hint)
         share, by_space = copy is False, isinstance(dtypes, str)
         env = watched(env, sanitize, shared=share)
-        casts = None if by_space else dtypes
+        casts: Any = None if by_space else dtypes
         self._boundary = Boundary(
             env, env_xp, target_xp, env_device, target_device, copy, casts, reward_dtype, scalars
         )
