@@ -24,7 +24,7 @@ from rich import box
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
-from works import BARE, BY_HAND, OURS, THEIRS, WORKS
+from works import BARE, BY_HAND, OURS, THEIRS, WORKS, cartpole
 
 # What the rivals are installed as.
 _LIBRARIES = "numpy torch jax gymnasium stable-baselines3 tianshou ray torchrl".split()
@@ -126,6 +126,10 @@ def main() -> None:
     results["overhead"] = overheads(arguments.laps, arguments.seconds, arguments.only, console)
     show(results["overhead"], console)
     if not arguments.only:
+        best = measure(cartpole(), arguments.laps, arguments.seconds)
+        results["CartPole-v1"] = {rival: best[rival] * 1e6 for rival in best}
+        told = ", ".join(f"{rival} {us:.1f}" for rival, us in results["CartPole-v1"].items())
+        console.print(f"CartPole-v1 to torch, a whole step: {told} microseconds")
         results |= with_progress(sizes.measure_all, console)
         sizes.show(results, console)
         arguments.to.mkdir(exist_ok=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -246,6 +247,31 @@ class TorchRL:
     def step(self, action: Any) -> Any:
         self.start["action"] = torch.nn.functional.one_hot(action, 2)
         return self.env.step(self.start)
+
+
+def cartpole() -> dict[str, Step]:
+    """A whole step of a real environment, resets included, for the picture in the README."""
+    make = partial(gym.make, "CartPole-v1")
+    envs: dict[str, Any] = {
+        BARE: make(),
+        BY_HAND: ByHand(make(), torch.from_numpy),
+        THEIRS: gym.wrappers.ArrayConversion(make(), env_xp=np, target_xp=torch),
+        OURS: arrayferry.wrap(make(), "torch"),
+    }
+
+    def stepper(env: Any, actions: list[Any]) -> Step:
+        env.reset(seed=0)
+        turn = itertools.cycle(actions)  # left and right in turn: the pole stands for a while
+
+        def step() -> None:
+            _, _, terminated, truncated, _ = env.step(next(turn))
+            if terminated or truncated:
+                env.reset(seed=0)
+
+        return step
+
+    both = [torch.tensor(0), torch.tensor(1)]
+    return {name: stepper(env, [0, 1] if name == BARE else both) for name, env in envs.items()}
 
 
 def each(call: Callable[[Any], Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
