@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # The front door, whole: about 20 names.
 NAMES = set(
     """
-    wrap convert Converter explain check sanitize findings
+    wrap convert Converter explain check sanitize findings in_jit
     frameworks Framework Devices register_framework register_container register_leaf
     FerryError errors sanitizer spaces testing wrappers
     """.split()

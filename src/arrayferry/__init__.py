@@ -21,6 +21,7 @@ from arrayferry.errors import FerryError
 if TYPE_CHECKING:
     from arrayferry import errors, sanitizer, spaces, testing, wrappers
     from arrayferry._explain import explain
+    from arrayferry._in_jit import in_jit
     from arrayferry.sanitizer import findings, sanitize
     from arrayferry.sanitizer.driver import check
     from arrayferry.wrappers import wrap
@@ -36,6 +37,7 @@ __all__ = [
     "check",
     "sanitize",
     "findings",
+    "in_jit",
     # what there is, and how to add to it
     "frameworks",
     "Framework",
@@ -60,6 +62,7 @@ _LAZY = {
     "check": "sanitizer.driver",
     "sanitize": "sanitizer",
     "findings": "sanitizer",
+    "in_jit": "_in_jit",
 }
 
 

@@ -1,0 +1,395 @@
+"""`in_jit`: a rollout in compiled code equals the Python loop, and whatever cannot be compiled is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+
+import arrayferry
+from arrayferry import _in_jit
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+
+
+@pytest.fixture(params=["buffers", "io"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "io":
+        monkeypatch.setattr(_in_jit, "_buffers_work", lambda: False)
+    elif not _in_jit._buffers_work():
+        pytest.skip("jax has no buffer_callback that works here")
+    return str(request.param)
+
+
+def seed_of(key: Any) -> int:
+    return int(jax.random.bits(key) >> 1)
+
+
+def rollout(reset: Any, step: Any, key: Any, actions: Any) -> Any:
+    @jax.jit
+    def run(key: Any, actions: Any) -> Any:
+        state, first = reset(key)
+        return first, jax.lax.scan(step, state, actions)[1]
+
+    return jax.tree.map(np.asarray, run(key, actions))
+
+
+class Toy(gym.Env[Any, Any]):
+    """Returns what it is told, in the form of its space."""
+
+    action_space = spaces.Box(-9, 9, (), np.float32)
+
+    def __init__(self, space: spaces.Space[Any], values: Any = None, reward: Any = 1.0) -> None:
+        self.observation_space, self.values, self.reward = space, values, reward
+        self.actions: list[Any] = []
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.count = 0
+        return self._observe(), {"count": 0}
+
+    def step(self, action: Any) -> Any:
+        self.actions.append(action)
+        if action == 7:
+            raise ValueError("the arm is broken")
+        self.count += 1
+        return self._observe(), self.reward, self.count % 3 == 0, False, {"count": self.count}
+
+    def _observe(self) -> Any:
+        if self.values is not None:
+            return self.values(getattr(self, "count", 0))
+        return self.observation_space.sample()
+
+
+BOX = spaces.Box(-100, 100, (2,), np.float32)
+
+
+def counting(count: int) -> Any:
+    return np.full(2, count, np.float32)
+
+
+def test_a_single_rollout_equals_the_loop() -> None:
+    actions, key = np.random.default_rng(0).integers(0, 2, 200), jax.random.key(3)
+    reset, step = arrayferry.in_jit(gym.make("CartPole-v1"), autoreset=True)
+    first, (obs, reward, terminated, truncated, info) = rollout(reset, step, key, actions)
+
+    env = gym.make("CartPole-v1")
+    expected = env.reset(seed=seed_of(key))[0]
+    assert np.array_equal(first, expected)
+    for index, action in enumerate(actions):
+        new, one, ended, cut, _ = env.step(action)
+        if ended or cut:
+            new, _ = env.reset()
+        assert np.array_equal(obs[index], new)
+        assert (reward[index], terminated[index], truncated[index]) == (one, ended, cut)
+    assert terminated.sum() > 3
+    assert obs.dtype == reward.dtype == np.float32
+    assert terminated.dtype == bool
+    assert info == {}
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode)[:2])
+def test_a_vector_rollout_equals_the_loop(mode: AutoresetMode) -> None:
+    def make() -> Any:
+        make_one = [lambda: gym.make("CartPole-v1")] * 3
+        return gym.vector.SyncVectorEnv(make_one, autoreset_mode=mode)
+
+    actions, key = np.random.default_rng(0).integers(0, 2, (100, 3)), jax.random.key(5)
+    first, values = rollout(*arrayferry.in_jit(make(), info=("final_obs",)), key, actions)
+    envs = make()
+    assert np.array_equal(first, envs.reset(seed=seed_of(key))[0])
+    for index, action in enumerate(actions):
+        *expected, info = envs.step(action)
+        for mine, theirs in zip(values, expected):
+            assert np.array_equal(mine[index], theirs.astype(mine.dtype))
+        final = values[-1]["final_obs"][index]
+        for row in range(3):
+            wanted = info["final_obs"][row] if "final_obs" in info else None
+            assert np.array_equal(final[row], np.zeros(4) if wanted is None else wanted)
+    assert values[2].sum() > 3
+
+
+def test_outside_of_jit_and_in_loops_and_branches() -> None:
+    reset, step = arrayferry.in_jit(Toy(BOX, counting))
+    state, obs = reset(jax.random.key(0))
+    assert obs.tolist() == [0, 0]
+    state, (obs, *_) = step(state, 0.5)
+    assert obs.tolist() == [1, 1]
+
+    def body(carry: Any) -> Any:
+        state, _ = carry
+        state, (obs, *_) = jax.lax.cond(obs_is_small(carry), step, step, state, jnp.float32(1))
+        return state, obs
+
+    def obs_is_small(carry: Any) -> Any:
+        return carry[1][0] < 50
+
+    state, obs = jax.jit(lambda s, o: jax.lax.while_loop(lambda c: c[1][0] < 10, body, (s, o)))(state, obs)
+    assert obs.tolist() == [10, 10]
+
+
+def test_a_state_is_used_once() -> None:
+    env = Toy(BOX, counting)
+    reset, step = arrayferry.in_jit(env)
+    old, _ = reset(jax.random.key(0))
+    new, _ = step(old, 1.0)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="this state was used already"):
+        jax.block_until_ready(step(old, 1.0))
+    assert len(env.actions) == 1
+    newer, _ = step(new, 1.0)
+    later, _ = reset(jax.random.key(0), newer)
+    for used in (newer, old):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="this state was used already"):
+            jax.block_until_ready(step(used, 1.0))
+        with pytest.raises(jax.errors.JaxRuntimeError, match="this state was used already"):
+            jax.block_until_ready(reset(jax.random.key(0), used))
+    jax.block_until_ready(step(later, 1.0))
+    assert len(env.actions) == 3
+
+
+def test_a_reset_after_a_state_comes_after_its_steps() -> None:
+    reset, step = arrayferry.in_jit(Toy(BOX, counting))
+
+    @jax.jit
+    def run(key: Any) -> Any:
+        state, _ = reset(key)
+        state, (before, *_) = step(state, 1.0)
+        state, first = reset(key, state)
+        _, (after, *_) = step(state, 1.0)
+        return before, first, after
+
+    assert [obs[0] for obs in run(jax.random.key(0))] == [1, 0, 1]
+
+
+def test_unused_results_are_steps_too() -> None:
+    env = Toy(BOX, counting)
+    reset, step = arrayferry.in_jit(env)
+
+    @jax.jit
+    def run(key: Any) -> Any:
+        state, _ = reset(key)
+        for action in range(5):
+            state, _ = step(state, jnp.float32(action))
+        return key
+
+    jax.block_until_ready(run(jax.random.key(0)))
+    jax.effects_barrier()
+    assert env.actions == [0, 1, 2, 3, 4]
+
+
+def test_actions_are_members_and_the_environment_s_own() -> None:
+    env = Toy(BOX, counting)
+    reset, step = arrayferry.in_jit(env)
+    rollout(reset, step, jax.random.key(0), jnp.arange(5, dtype=jnp.int32))
+    assert env.actions == [0, 1, 2, 3, 4]
+    assert {np.asarray(action).dtype for action in env.actions} == {np.dtype("float32")}
+
+    class Dicts(Toy):
+        action_space = spaces.Dict(left=spaces.Discrete(3), right=spaces.Box(-1, 1, (2,), np.float32))
+
+        def step(self, action: Any) -> Any:
+            self.actions.append(action)
+            return self._observe(), 1.0, False, False, {}
+
+    env = Dicts(BOX, counting)
+    reset, step = arrayferry.in_jit(env)
+    rollout(reset, step, jax.random.key(0), {"left": jnp.arange(3), "right": jnp.ones((3, 2))})
+    assert [action["left"] for action in env.actions] == [0, 1, 2]
+    assert type(env.actions[0]["left"]) is np.int64
+    env.actions[0]["right"][:] = 9  # its own, and writable
+    assert env.actions[1]["right"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Discrete(5, start=-2),
+        spaces.MultiBinary((2, 3)),
+        spaces.MultiDiscrete([3, 4]),
+        spaces.Box(0, 255, (3, 2), np.uint8),
+        spaces.Tuple([spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float64)]),
+        spaces.Dict(b=spaces.Discrete(3), a=spaces.Dict(z=BOX, y=spaces.MultiBinary(2))),
+    ],
+    ids=str,
+)
+def test_observations_have_the_form_of_their_space(space: spaces.Space[Any]) -> None:
+    seen = [space.sample() for _ in range(5)]
+    reset, step = arrayferry.in_jit(Toy(space, seen.__getitem__))
+    first, (obs, *_) = rollout(reset, step, jax.random.key(0), jnp.ones(4))
+    for index, expected in enumerate(seen):
+        mine = first if index == 0 else jax.tree.map(lambda leaf, i=index - 1: leaf[i], obs)
+        pairs = zip(
+            jax.tree.leaves(mine), jax.tree.leaves(dict(expected) if isinstance(expected, dict) else expected)
+        )
+        assert all(np.array_equal(one, np.asarray(other).astype(one.dtype)) for one, other in pairs)
+        assert type(mine) is type(expected) or not isinstance(expected, (dict, tuple))
+
+
+@pytest.mark.parametrize("space", [spaces.Text(5), spaces.Sequence(BOX), spaces.Graph(BOX, None)], ids=str)
+def test_a_space_without_a_fixed_shape_is_refused(space: spaces.Space[Any]) -> None:
+    with pytest.raises(arrayferry.FerryError, match="no fixed shape"):
+        arrayferry.in_jit(Toy(spaces.Dict(inner=space)))
+
+
+@pytest.mark.parametrize(
+    ("space", "values", "message"),
+    [
+        (spaces.Box(0, 2**50, (1,), np.int64), lambda n: np.array([2 ** (20 * n)]), "1099511627776 at"),
+        (
+            BOX,
+            lambda n: np.zeros(2 if n == 0 else 3, np.float32),
+            r"obs: float32\[3\] numpy where float32\[2\]",
+        ),
+        (BOX, lambda n: np.float32(n) if n else np.zeros(2), r"where float32\[2\] was declared"),
+        (BOX, lambda n: np.full(2, 1e300 if n else 0), r"1e\+300 at"),
+        (spaces.Discrete(9), lambda n: n + 0.5 if n else 0, "0.5|1.5"),
+    ],
+    ids=["int64", "shape", "scalar", "float64", "discrete"],
+)
+def test_what_was_not_declared_is_refused(space: Any, values: Any, message: str) -> None:
+    reset, step = arrayferry.in_jit(Toy(space, values))
+    with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+        rollout(reset, step, jax.random.key(0), jnp.ones(2))
+
+
+@pytest.mark.parametrize("reward", [np.float64(2.5), 3, np.array(4.0), True])
+def test_a_reward_of_any_kind_of_number(reward: Any) -> None:
+    reset, step = arrayferry.in_jit(Toy(BOX, counting, reward))
+    _, (_, rewards, *_) = rollout(reset, step, jax.random.key(0), jnp.ones(2))
+    assert rewards.tolist() == [float(reward)] * 2
+
+
+@pytest.mark.parametrize("reward", [1e300, -1e300])
+def test_a_reward_that_does_not_fit_is_refused(reward: float) -> None:
+    reset, step = arrayferry.in_jit(Toy(BOX, counting, reward))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="does not fit"):
+        jax.block_until_ready(step(reset(jax.random.key(0))[0], 1.0))
+
+
+def test_nan_and_inf_are_values() -> None:
+    reset, step = arrayferry.in_jit(Toy(BOX, lambda n: np.array([np.nan, np.inf], np.float32), float("inf")))
+    _, (obs, reward, *_) = rollout(reset, step, jax.random.key(0), jnp.ones(1))
+    assert np.array_equal(obs, [[np.nan, np.inf]], equal_nan=True)
+    assert reward == np.inf
+
+
+def test_an_exception_of_the_environment_arrives_and_it_goes_on() -> None:
+    env = Toy(BOX, counting)
+    reset, step = arrayferry.in_jit(env)
+    state, _ = reset(jax.random.key(0))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="the arm is broken"):
+        jax.block_until_ready(step(state, 7.0))
+    state, (obs, *_) = step(state, 1.0)
+    assert obs.tolist() == [1, 1]
+    with pytest.raises(jax.errors.JaxRuntimeError, match="the arm is broken"):
+        rollout(reset, step, jax.random.key(0), jnp.array([1.0, 7.0, 1.0]))
+    _, (obs, *_) = rollout(reset, step, jax.random.key(0), jnp.ones(2))
+    assert obs[:, 0].tolist() == [1, 2]
+
+
+def test_infos_by_name() -> None:
+    reset, step = arrayferry.in_jit(Toy(BOX, counting), info=("count",))
+    _, values = rollout(reset, step, jax.random.key(0), jnp.ones(3))
+    assert values[-1]["count"].tolist() == [1, 2, 3]
+    assert values[-1]["count"].dtype == np.int32
+
+
+def test_infos_by_example_are_zeros_where_there_are_none() -> None:
+    class Sometimes(Toy):
+        def step(self, action: Any) -> Any:
+            *rest, _ = super().step(action)
+            return (*rest, {"episode": {"r": 5.0, "l": self.count}} if self.count == 2 else {})
+
+    reset, step = arrayferry.in_jit(Sometimes(BOX, counting), info={"episode": {"r": 0.0, "l": 0}})
+    _, values = rollout(reset, step, jax.random.key(0), jnp.ones(3))
+    assert values[-1]["episode"]["r"].tolist() == [0, 5, 0]
+    assert values[-1]["episode"]["l"].tolist() == [0, 2, 0]
+
+
+def test_the_final_observation_of_a_single_environment() -> None:
+    reset, step = arrayferry.in_jit(Toy(BOX, counting), autoreset=True, info=("final_obs",))
+    _, (obs, _, terminated, _, info) = rollout(reset, step, jax.random.key(0), jnp.ones(4))
+    assert obs[:, 0].tolist() == [1, 2, 0, 1]
+    assert terminated.tolist() == [False, False, True, False]
+    assert info["final_obs"][:, 0].tolist() == [0, 0, 3, 0]
+
+
+def test_an_unknown_info_is_refused() -> None:
+    with pytest.raises(arrayferry.FerryError, match=r"no info 'lives'[\s\S]*give an example[\s\S]*count"):
+        arrayferry.in_jit(Toy(BOX, counting), info=("lives",))
+
+
+def test_vmap_is_refused() -> None:
+    reset, step = arrayferry.in_jit(Toy(BOX, counting))
+    with pytest.raises(arrayferry.FerryError, match=r"reset cannot be under vmap[\s\S]*vector environment"):
+        jax.vmap(reset)(jax.random.split(jax.random.key(0)))
+    state, _ = reset(jax.random.key(0))
+    with pytest.raises(arrayferry.FerryError, match="step cannot be under vmap"):
+        jax.vmap(step, in_axes=(None, 0))(state, jnp.ones(2))
+
+
+def test_gradients_end_at_the_environment() -> None:
+    reset, step = arrayferry.in_jit(Toy(BOX, counting))
+    state, _ = reset(jax.random.key(0))
+    with pytest.raises(arrayferry.FerryError, match=r"step has no gradient[\s\S]*stop_gradient"):
+        jax.grad(lambda action: step(state, action)[1][0].sum())(1.0)
+
+    @jax.grad
+    def loss(weight: Any) -> Any:
+        state, obs = reset(jax.random.key(0))
+
+        def body(carry: Any, _: Any) -> Any:
+            state, obs = carry
+            state, (new, reward, *_) = step(state, jax.lax.stop_gradient(weight * obs[0]))
+            return (state, new), weight * new.sum() + reward
+
+        return jax.lax.scan(body, (state, obs), None, 3)[1].sum()
+
+    assert loss(1.0) == 2 * (1 + 2 + 3)
+
+
+def test_a_step_is_not_exported() -> None:
+    reset, step = arrayferry.in_jit(Toy(BOX, counting))
+    state, _ = reset(jax.random.key(0))
+    with pytest.raises(Exception, match="callback"):
+        jax.export.export(step)(state, jnp.float32(1)).serialize()
+
+
+def test_x64_keeps_what_the_space_declares() -> None:
+    with jax.enable_x64(True):
+        space = spaces.Box(0, 2.0**50, (1,), np.int64)
+        reset, step = arrayferry.in_jit(Toy(space, lambda n: np.array([2**40 + n])))
+        _, (obs, reward, *_) = rollout(reset, step, jax.random.key(0), jnp.ones(2))
+    assert obs[:, 0].tolist() == [2**40 + 1, 2**40 + 2]
+    assert reward.dtype == np.float64
+
+
+def test_an_environment_written_in_jax() -> None:
+    class InJax(Toy):
+        def _observe(self) -> Any:
+            return jnp.full(2, self.count, jnp.float32)
+
+    env = InJax(BOX)
+    reset, step = arrayferry.in_jit(env)
+    _, (obs, *_) = rollout(reset, step, jax.random.key(0), jnp.ones(3))
+    assert obs[:, 0].tolist() == [1, 2, 3]
+
+
+def test_it_is_compiled_once() -> None:
+    reset, step = arrayferry.in_jit(Toy(BOX, counting))
+    traced = []
+
+    @jax.jit
+    def run(key: Any, actions: Any) -> Any:
+        traced.append(1)
+        state, _ = reset(key)
+        return jax.lax.scan(step, state, actions)[1][0]
+
+    for seed in range(3):
+        run(jax.random.key(seed), jnp.ones(4))
+    assert len(traced) == 1
