@@ -1,4 +1,4 @@
-"""The plots that the docs show: a whole step, bars of overhead by work, lines of cost by leaves, depth and bytes."""
+"""The plots that the docs show: a whole step, overhead by work, and cost by leaves, depth and bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _STEP = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 480 {height}" ro
 text {{ font: 17px system-ui, sans-serif; fill: #1b1b1b }}
 .small {{ font-size: 14px; fill: #666 }}
 .bare {{ fill: #b0b8bd }} .rest {{ fill: #d98b5f }} .ours {{ fill: #2a8fb3 }}
-@media (prefers-color-scheme: dark) {{ text {{ fill: #eee }} .small {{ fill: #aaa }} .bare {{ fill: #5d666c }} }}
+@media (prefers-color-scheme: dark) {{
+  text {{ fill: #eee }} .small {{ fill: #aaa }} .bare {{ fill: #5d666c }}
+}}
 </style>
 <text class="small" x="2" y="18">CartPole-v1 to torch: microseconds a step</text>
 {rows}
