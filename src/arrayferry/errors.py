@@ -9,7 +9,8 @@
     ├── OptionError             ValueError     an option has an invalid value
     ├── NarrowingError          OverflowError  a value does not fit the target's dtype
     ├── TransferError           BufferError    the framework's own call failed; its error is the cause
-    └── NotInstalledError       ImportError    the framework is not installed
+    ├── NotInstalledError       ImportError    the framework is not installed
+    └── WorkerError             RuntimeError   a worker process did not start, or failed too often
 
 There are two warnings: `KeptWarning`, when a leaf of an observation or action has no counterpart in the
 target and stays as it is; and `FrameworkWarning`, when an environment was taken for one of NumPy and is not.
@@ -44,6 +45,7 @@ __all__ = [
     "TransferError",
     "UnknownFrameworkError",
     "UnsupportedError",
+    "WorkerError",
 ]
 
 _E = TypeVar("_E", bound="FerryError")
@@ -128,6 +130,10 @@ class TransferError(FerryError, BufferError):
 
 class NotInstalledError(FerryError, ImportError):
     """The framework is not installed; the hint is the command that installs it."""
+
+
+class WorkerError(FerryError, RuntimeError):
+    """A worker process did not start, or failed too often."""
 
 
 class KeptWarning(UserWarning):
