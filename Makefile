@@ -3,7 +3,7 @@ SHELL := bash
 
 PYTHON  ?= python3
 VENV    ?= .venv
-EXTRAS  ?= all,cli,test,test-envs# fewer: make test EXTRAS=jax,test VENV=.venv-jax
+EXTRAS  ?= all,cli,test,test-envs,test-learners# fewer: make test EXTRAS=jax,test VENV=.venv-jax
 WORKERS ?= 2
 ARGS    ?=# more for the command: make test ARGS="-k torch -x"
 

@@ -30,8 +30,13 @@ def examples_in(text: str, name: str) -> doctest.DocTest:
     return doctest.DocTestParser().get_doctest(text, {}, name, name, 0)
 
 
+# What an example needs that is not a framework, by a word in it.
+PACKAGES = {"sb3_vec_env": "stable_baselines3"}
+
+
 def run(test: doctest.DocTest) -> None:
     missing = set(registered()) - set(arrayferry.frameworks())
+    missing |= {word for word, package in PACKAGES.items() if importlib.util.find_spec(package) is None}
     source = " ".join(example.source for example in test.examples)
     if named := [name for name in missing if re.search(rf"\b{name}\b", source)]:
         pytest.skip(f"{', '.join(named)} is not installed")
