@@ -55,7 +55,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
     Example:
         >>> import gymnasium as gym
         >>> from arrayferry.scale import ProcessVectorEnv
-        >>> envs = ProcessVectorEnv([lambda: gym.make("CartPole-v1")] * 4, workers=2, context="fork")
+        >>> envs = ProcessVectorEnv([lambda: gym.make("CartPole-v1")] * 4, workers=2)
         >>> obs, info = envs.reset(seed=0)
         >>> obs.shape
         (4, 4)
@@ -430,8 +430,10 @@ class _Worker:
         """Wait for what was asked: None if all is in the block; a `Failure`; or why there is no answer."""
         channel = self._channel
         try:
-            if not self._has_greeted:
+            if not self._has_greeted:  # to start takes its own time
+                waiting = time.monotonic()
                 self.greeting()
+                deadline += time.monotonic() - waiting
             while not channel.done.acquire(timeout=_LOOK):
                 if not self._process.is_alive() and not channel.done.acquire(block=False):
                     return f"the worker died (exit code {self._process.exitcode})"
