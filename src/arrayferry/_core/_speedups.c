@@ -15,6 +15,7 @@
 #include <numpy/arrayscalars.h>
 
 #define MAX_DEPTH 50
+#define MANY_BYTES (1 << 20) /* from so many on, copies let other threads run */
 
 /* ---- the module's state ------------------------------------------------------------------------- */
 
@@ -71,6 +72,28 @@ static PyObject *convert(Call *call, PyObject *value, int unshared, const Frame 
 static PyObject *copied(PyObject *module, PyObject *value);
 
 /* ---- the proof ---------------------------------------------------------------------------------- */
+
+/* Whether there is one reference to a value, which its container has. */
+static inline int is_unshared(PyObject *value)
+{
+#ifndef Py_GIL_DISABLED
+    return Py_REFCNT(value) == 1;
+#elif PY_VERSION_HEX >= 0x030E0000
+    return PyUnstable_Object_IsUniquelyReferenced(value);
+#else
+    return 0; /* there is nobody to ask */
+#endif
+}
+
+/* The same where an iterator has given us one more. */
+static inline int is_unshared_but_for_us(PyObject *value)
+{
+#ifndef Py_GIL_DISABLED
+    return Py_REFCNT(value) <= 2;
+#else
+    return 0;
+#endif
+}
 
 static int are_zero_or_one(PyArrayObject *bools)
 {
@@ -207,13 +230,26 @@ static int has_changed(PyObject *dict, Py_ssize_t size)
     return 1;
 }
 
-static PyObject *convert_dict(Call *call, PyObject *dict, Frame *frame)
+/* What to iterate over: without the GIL, other threads may change a container that they can reach. */
+static PyObject *stable(PyObject *container, const Frame *frame)
 {
-    PyObject *key, *value, *new = PyDict_New();
-    Py_ssize_t at = 0, size = PyDict_GET_SIZE(dict);
+#ifdef Py_GIL_DISABLED
+    if (!frame->alone && !PyTuple_CheckExact(container)) {
+        return PyDict_CheckExact(container) ? PyDict_Copy(container) : PyList_AsTuple(container);
+    }
+#endif
+    (void)frame;
+    return Py_NewRef(container);
+}
+
+static PyObject *convert_dict(Call *call, PyObject *old, Frame *frame)
+{
+    PyObject *key, *value, *dict = stable(old, frame), *new = dict ? PyDict_New() : NULL;
+    Py_ssize_t at = 0, size = dict ? PyDict_GET_SIZE(dict) : 0;
+    frame->keys = dict;
     for (frame->index = 0; new && PyDict_Next(dict, &at, &key, &value); frame->index++) {
         Py_INCREF(key);
-        PyObject *found = convert(call, value, Py_REFCNT(value) == 1, frame);
+        PyObject *found = convert(call, value, is_unshared(value), frame);
         if (found == NULL) {
             Py_CLEAR(new);
         }
@@ -224,21 +260,23 @@ static PyObject *convert_dict(Call *call, PyObject *dict, Frame *frame)
         Py_XDECREF(found);
         Py_DECREF(key);
     }
+    Py_XDECREF(dict);
     return new;
 }
 
 /* Of a list or a tuple: a list of the new values. */
-static PyObject *convert_items(Call *call, PyObject *items, Frame *frame)
+static PyObject *convert_items(Call *call, PyObject *old, Frame *frame)
 {
-    PyObject *new = PyList_New(0);
+    PyObject *items = stable(old, frame), *new = items ? PyList_New(0) : NULL;
     for (frame->index = 0; new && frame->index < PySequence_Fast_GET_SIZE(items); frame->index++) {
         PyObject *value = PySequence_Fast_GET_ITEM(items, frame->index);
-        PyObject *found = convert(call, value, Py_REFCNT(value) == 1, frame);
+        PyObject *found = convert(call, value, is_unshared(value), frame);
         if (found == NULL || PyList_Append(new, found) < 0) {
             Py_CLEAR(new);
         }
         Py_XDECREF(found);
     }
+    Py_XDECREF(items);
     return new;
 }
 
@@ -247,7 +285,7 @@ static PyObject *convert_values(Call *call, PyObject *values, Frame *frame)
 {
     PyObject *iterator = PyObject_GetIter(values), *value, *new = PyList_New(0);
     for (frame->index = 0; iterator && new && (value = PyIter_Next(iterator)); frame->index++) {
-        PyObject *found = convert(call, value, Py_REFCNT(value) <= 2, frame);
+        PyObject *found = convert(call, value, is_unshared_but_for_us(value), frame);
         if (found == NULL || PyList_Append(new, found) < 0) {
             Py_CLEAR(new);
         }
@@ -391,12 +429,15 @@ static PyObject *convert_container(
 /* What a table of types, which fills itself, has for a value. */
 static PyObject *look_up(PyObject *table, PyObject *value)
 {
-    PyObject *type = (PyObject *)Py_TYPE(value);
-    PyObject *found = PyDict_GetItemWithError(table, type);
-    if (found || PyErr_Occurred()) {
-        return Py_XNewRef(found);
+    PyObject *type = (PyObject *)Py_TYPE(value), *found;
+#ifdef Py_GIL_DISABLED
+    if (PyDict_GetItemRef(table, type, &found) < 0) {
+        return NULL;
     }
-    return PyObject_GetItem(table, type); /* which decides */
+#else
+    found = Py_XNewRef(PyDict_GetItemWithError(table, type));
+#endif
+    return found || PyErr_Occurred() ? found : PyObject_GetItem(table, type); /* which decides */
 }
 
 /* The target's array of a plain one; NULL without an error if what it made has no values. */
@@ -519,7 +560,7 @@ static PyObject *convert_tuple(Walker *self, PyObject *values, int alone)
                 continue;
             }
             PyObject *value = PyTuple_GET_ITEM(values, call.slot);
-            PyObject *found = convert_slot(&call, value, alone && Py_REFCNT(value) == 1);
+            PyObject *found = convert_slot(&call, value, alone && is_unshared(value));
             if (found) {
                 PyTuple_SET_ITEM(new, call.slot, found);
             }
@@ -591,7 +632,7 @@ static PyObject *walker_convert(Walker *self, PyObject *box)
         return NULL;
     }
     Call call = {self, state_of(Py_TYPE(self)), 0, NULL};
-    PyObject *new = convert_slot(&call, value, Py_REFCNT(value) == 1);
+    PyObject *new = convert_slot(&call, value, is_unshared(value));
     Py_XDECREF(call.memo);
     return new;
 }
@@ -606,14 +647,14 @@ static PyObject *walker_unpack(Walker *self, PyObject *box)
     if ((values = only_in(box)) == NULL) {
         return NULL;
     }
-    int alone = Py_REFCNT(values) == 1;
+    int alone = is_unshared(values);
     Py_INCREF(values); /* it stays, whatever is called */
     if (!PyTuple_CheckExact(values) || PyTuple_GET_SIZE(values) != self->slots) {
         PyObject *packed = PyObject_CallOneArg(self->held[REPACK], values);
         if (packed && PyList_SetSlice(box, 0, PyList_GET_SIZE(box), NULL) < 0) {
             Py_CLEAR(packed);
         }
-        alone = packed && Py_REFCNT(packed) == 1;
+        alone = packed && is_unshared(packed);
         Py_SETREF(values, packed);
         if (values && (!PyTuple_CheckExact(values) || PyTuple_GET_SIZE(values) != self->slots)) {
             PyErr_SetString(PyExc_TypeError, "repack did not return a value for each slot");
@@ -623,6 +664,13 @@ static PyObject *walker_unpack(Walker *self, PyObject *box)
     PyObject *new = values ? convert_tuple(self, values, alone) : NULL;
     Py_XDECREF(values);
     return new;
+}
+
+/* For the self-test of `ownership.py`: the question that the walk asks. */
+static PyObject *is_unshared_in(PyObject *Py_UNUSED(module), PyObject *box)
+{
+    PyObject *value = only_in(box);
+    return value ? PyBool_FromLong(is_unshared(value)) : NULL;
 }
 
 static int walker_traverse(Walker *self, visitproc visit, void *arg)
@@ -702,7 +750,7 @@ static int read_slots(Walker *self)
     return 0;
 }
 
-static PyObject *walker_new(PyTypeObject *type, PyObject *args, PyObject *options)
+static PyObject *walker_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(options))
 {
     PyObject *actions, *is_on, *without, *slots, *repack, *leaf, *shared;
     int counts_prove;
@@ -765,7 +813,24 @@ static PyArrayObject *plain_array(PyObject *value)
     return is_plain ? array : NULL;
 }
 
-static PyObject *copied(PyObject *module, PyObject *value)
+/* Other threads run while much is copied. They may write, as they may whenever NumPy copies; but `resize`
+ * refuses to free what has one more reference. */
+static void copy_bytes(void *to, PyArrayObject *array)
+{
+    size_t bytes = (size_t)PyArray_NBYTES(array);
+    const void *from = PyArray_DATA(array);
+    if (bytes < MANY_BYTES) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    Py_INCREF(array);
+    Py_BEGIN_ALLOW_THREADS
+    memcpy(to, from, bytes);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(array);
+}
+
+static PyObject *copied(PyObject *Py_UNUSED(module), PyObject *value)
 {
     PyArrayObject *array = plain_array(value);
     if (array == NULL) {
@@ -775,7 +840,7 @@ static PyObject *copied(PyObject *module, PyObject *value)
     PyObject *copy = PyArray_NewFromDescr(
         &PyArray_Type, dtype, PyArray_NDIM(array), PyArray_DIMS(array), NULL, NULL, 0, NULL);
     if (copy) {
-        memcpy(PyArray_DATA((PyArrayObject *)copy), PyArray_DATA(array), (size_t)PyArray_NBYTES(array));
+        copy_bytes(PyArray_DATA((PyArrayObject *)copy), array);
     }
     return copy;
 }
@@ -791,7 +856,7 @@ static PyObject *copied(PyObject *module, PyObject *value)
         break;                                                                                          \
     }
 
-static PyObject *halved(PyObject *module, PyObject *value)
+static PyObject *halved(PyObject *Py_UNUSED(module), PyObject *value)
 {
     static const int half_of[NPY_NTYPES_LEGACY] = {
         [NPY_DOUBLE] = NPY_FLOAT, [NPY_INT64] = NPY_INT32, [NPY_UINT64] = NPY_UINT32};
@@ -867,7 +932,7 @@ static void holder_dealloc(Holder *self)
 
 enum { SEE, MEMORY, ADDRESS, PRIVATE_COPY_HOLDS };
 
-static PyObject *private_copy_new(PyTypeObject *type, PyObject *args, PyObject *options)
+static PyObject *private_copy_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(options))
 {
     return holder_new(type, args, PRIVATE_COPY_HOLDS);
 }
@@ -923,7 +988,7 @@ static PyType_Slot private_copy_slots[] = {
 
 enum { TABLE, FALLBACK, MEMBERS, CAST, DTYPE, OWNER, SPACE, REFRESH, MEMBER_CASTER_HOLDS };
 
-static PyObject *member_caster_new(PyTypeObject *type, PyObject *args, PyObject *options)
+static PyObject *member_caster_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(options))
 {
     if (PyTuple_GET_SIZE(args) > TABLE && !PyDict_Check(PyTuple_GET_ITEM(args, TABLE))) {
         PyErr_SetString(PyExc_TypeError, "the table is a dict");
@@ -1015,6 +1080,7 @@ static PyType_Spec specs[] = {
     SPEC("MemberCaster", Holder, member_caster_slots)};
 
 static PyMethodDef functions[] = {
+    {"is_unshared", is_unshared_in, METH_O, "Return whether a list alone holds its one value."},
     {"copied", copied, METH_O, "Return a copy of a plain array; None for any other."},
     {"halved", halved, METH_O, "Return a 64-bit array in half of the bits; None where values are lost."},
     {NULL}};
@@ -1064,7 +1130,16 @@ static void module_free(void *module)
     module_clear(module);
 }
 
-static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
+static PyModuleDef_Slot module_slots[] = {
+    {Py_mod_exec, module_exec},
+#ifdef Py_mod_multiple_interpreters
+    /* Each has a state of its own; but NumPy's table of functions is one a process. */
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_SUPPORTED},
+#endif
+#ifdef Py_mod_gil
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL}};
 
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT,

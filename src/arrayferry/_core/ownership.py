@@ -10,12 +10,20 @@ Memory is taken over only when all of this holds; any doubt means a copy:
   every container on the way to it. Only `dict`, `list` and `tuple` themselves count as containers
   here: nobody can hold one of those without being counted.
 
-The walk measures the count. What the count is for an unshared object depends on the interpreter, so it
-is calibrated at import, through the walk itself. From Python 3.14 on the interpreter borrows references
-(https://github.com/python/cpython/issues/133164) and a free-threaded build splits the count in two: a
-count proves nothing there, and every leaf is copied.
+Why a count proves it: a container counts what it holds, so where the count is one, nobody else has a
+counted reference. And an uncounted one is never alone. From Python 3.14 on the interpreter borrows
+(`LOAD_FAST_BORROW`): it puts the value of a local variable on its stack, or hands it to a function, without
+counting it; but that variable holds a counted reference, and lives until the borrower is done. What
+outlives the borrower is counted: what goes into a container, a cell, a generator or a frame object, and
+what is replaced through `f_locals`. C that borrows has the same duty. So whoever could see the value has
+either a reference that is counted, or one that somebody else's counted reference backs.
 
-`can_be_taken` is the proof in Python, `is_takeable` in `_speedups.c` its mirror in C.
+An interpreter may count in another way one day. So it is not asked for its version: `has_proof` tries the
+question on values that somebody holds, at import, in Python and in C, and where one answer is wrong every
+leaf is copied. What the walk counts for an unshared object is calibrated there, too. In a free-threaded
+build only CPython itself can tell, and only C can ask it, from 3.14 on; otherwise every leaf is copied.
+
+`can_be_taken` is the rest of the proof in Python, `is_takeable` in `_speedups.c` its mirror in C.
 """
 
 from __future__ import annotations
@@ -24,27 +32,24 @@ import math
 import sys
 import sysconfig
 import weakref
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from arrayferry._core.framework import Array
+from arrayferry._core.speedups import speedups
 
 __all__ = [
     "COUNTS_PROVE",
     "LARGE",
     "can_be_taken",
+    "has_proof",
     "is_fresh",
     "obstacle_to_sharing",
     "obstacle_to_taking",
     "private_copy",
 ]
-
-COUNTS_PROVE = (
-    sys.implementation.name == "cpython"
-    and sys.version_info < (3, 14)
-    and not sysconfig.get_config_var("Py_GIL_DISABLED")
-)
 
 # From this many bytes on, taking over aligned memory beats copying it once more.
 LARGE = 1 << 18
@@ -101,6 +106,10 @@ def obstacle_to_taking(array: Array) -> str:
     return next((code for code, is_so in obstacles.items() if is_so), "")
 
 
+# The question of the proof: does this list alone hold its one value?
+IsUnshared: TypeAlias = Callable[[list[Any]], bool]
+
+
 def _references(box: list[Any]) -> int:
     return sys.getrefcount(box[0])
 
@@ -108,9 +117,50 @@ def _references(box: list[Any]) -> int:
 _boxed = _references([object()])
 
 
+def _is_unshared(box: list[Any]) -> bool:
+    return _references(box) <= _boxed
+
+
+def has_proof(is_unshared: IsUnshared) -> bool:
+    """Return whether the answers are right on this interpreter, whatever it counts or borrows."""
+    local, in_cell, box = object(), object(), [object()]
+    suspended = _suspended()
+    return is_unshared([object()]) and not (
+        is_unshared([local])
+        or _is_argument_unshared(is_unshared, local)
+        or is_unshared([next(suspended)])  # which another frame still has
+        or (lambda: is_unshared([in_cell]))()
+        or (box[0], is_unshared(box))[1]  # on the stack alone
+        or any(is_unshared(box) for _ in box)
+        or next(map(_is_argument_unshared, [is_unshared], [object()]))  # which the list still has
+    )
+
+
+def _suspended() -> Iterator[object]:
+    local = object()
+    yield local
+
+
+def _is_argument_unshared(is_unshared: IsUnshared, argument: object) -> bool:
+    """Ask about an argument that this frame has given up: the caller may have lent it."""
+    box = [argument]
+    del argument
+    return is_unshared(box)
+
+
+_ask: IsUnshared = _is_unshared if speedups is None else speedups.is_unshared
+
+# Whether memory is taken over at all. The walk in Python, which counts by itself, may switch it off.
+COUNTS_PROVE = (
+    sys.implementation.name == "cpython"
+    and (speedups is not None or not sysconfig.get_config_var("Py_GIL_DISABLED"))
+    and has_proof(_ask)
+)
+
+
 def is_fresh(box: list[Array]) -> bool:
     """Return whether the one array in the box was just made: nobody but the box holds it."""
-    return COUNTS_PROVE and _references(box) <= _boxed and can_be_taken(box[0])
+    return COUNTS_PROVE and _ask(box) and can_be_taken(box[0])
 
 
 def obstacle_to_sharing(array: Array) -> str:

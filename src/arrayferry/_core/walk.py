@@ -305,12 +305,14 @@ class Walker:
             return walk(box, slots, self._handlers)
 
 
-def _calibrate() -> int:
-    """Return the references that the walk counts to an object which only its container holds."""
+def _count(box: list[Any]) -> int:
+    """Return the references to the one object in the box, as the walk counts them."""
     found: list[int | None] = []
-    walk([object()], (), {object: unchanged}, visit=lambda path, leaf, count, handler: found.append(count))
+    walk(box, (), {object: unchanged}, visit=lambda path, leaf, count, handler: found.append(count))
     return found[0] or -1
 
 
 if ownership.COUNTS_PROVE:
-    ownership.unshared = _calibrate()
+    ownership.unshared = _count([object()])
+    if not ownership.has_proof(lambda box: _count(box) <= ownership.unshared):
+        ownership.COUNTS_PROVE, ownership.unshared = False, -1
