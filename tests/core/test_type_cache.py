@@ -5,11 +5,15 @@ from __future__ import annotations
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from arrayferry import Converter
+from arrayferry._core import registry
 from arrayferry._core.type_cache import TypeCache
+from arrayferry.errors import UnknownFrameworkError
 from arrayferry.testing import bits
 
 
@@ -34,6 +38,35 @@ def test_caches_may_be_cleared_while_other_threads_build_converters():
         for thread in threads:
             thread.join()
     assert not errors
+
+
+def test_frameworks_may_be_registered_while_others_are_looked_for(monkeypatch):
+    monkeypatch.setattr(registry, "_registry", registry.registered())
+    numpy = registry.find_framework("numpy")
+
+    class Meanwhile(tuple):
+        """While it is looked at, another thread registers something."""
+
+        __slots__ = ()
+
+        def __iter__(self):
+            self.register()
+            return super().__iter__()
+
+        def __contains__(self, name):
+            self.register()
+            return False
+
+        def register(self):
+            number = len(registry.registered())
+            registry.register_framework(replace(numpy, name=f"numpy {number}", modules=(), arrays=()))
+
+    registry.register_framework(replace(numpy, name="slow", modules=Meanwhile(), arrays=Meanwhile()))
+    before = len(registry.registered())
+    assert registry.framework_of(type("New", (), {})) is None
+    with pytest.raises(UnknownFrameworkError):
+        registry.find_framework("none of them")
+    assert len(registry.registered()) == before + 2
 
 
 def test_threads_may_share_a_converter(name):

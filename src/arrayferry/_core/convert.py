@@ -190,7 +190,8 @@ class Converter:
             return handler
 
         def show(array: Any, mine: bool) -> Any:
-            if self._on_array is None or self._on_array(framework, array):
+            on_array = self._on_array  # once: another thread may end it meanwhile
+            if on_array is None or on_array(framework, array):
                 self._on_array = None
                 self._handlers.pop(cls, None)  # so that it is decided anew, without this
             return handler(array, mine)

@@ -36,7 +36,7 @@ _registry: dict[str, Framework] = {}
 
 def registered() -> Mapping[str, Framework]:
     """Return the frameworks by name, in the order in which they are asked whether an array is theirs."""
-    return dict(_registry)
+    return dict(_registry)  # another thread may register one meanwhile
 
 
 def register_framework(framework: Framework) -> Framework:
@@ -82,7 +82,7 @@ def find_framework(to: str | ModuleType | Framework) -> Framework:
         raise UnknownFrameworkError(f"{to!r} is not an array framework", _how_to_name_one())
     # array-api-compat's namespaces mean the library that they wrap, vendored or not.
     wrapped = name.rpartition("array_api_compat.")[2]
-    for framework in _registry.values():
+    for framework in registered().values():
         if wrapped == framework.name or wrapped in framework.modules:
             framework.load()
             return framework
@@ -147,7 +147,7 @@ def register_fallback(
 
 
 def _decide_framework(cls: type) -> Framework | None:
-    for framework in _registry.values():
+    for framework in registered().values():
         if any((base := find_class(name)) and issubclass(cls, base) for name in framework.arrays):
             return framework
     package = str(cls.__module__).partition(".")[0]

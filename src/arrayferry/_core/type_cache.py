@@ -16,11 +16,11 @@ class TypeCache(dict[type, Any]):
     """A table from types to decisions, which asks for each missing one once.
 
     There is no lock: a finalizer or a forked process may come here at any time. What two threads decide
-    at once is decided twice, alike.
+    at once is decided twice, alike. A dict is all that this needs of an interpreter without a GIL, too.
     """
 
     _all: ClassVar[weakref.WeakSet[Any]] = weakref.WeakSet()
-    _times_cleared: ClassVar[int] = 0
+    _last_clear: ClassVar[object] = object()  # another one each time: two threads cannot miscount it
 
     # A program that makes a new type in every step must not make the table grow with it.
     _limit = 10_000
@@ -36,16 +36,16 @@ class TypeCache(dict[type, Any]):
     def __missing__(self, cls: type) -> Any:
         if len(self) >= self._limit:
             self.clear()
-        before = TypeCache._times_cleared
+        before = TypeCache._last_clear
         self[cls] = decision = self._decide(cls)
-        if TypeCache._times_cleared != before:  # another thread has registered something meanwhile
+        if TypeCache._last_clear is not before:  # another thread has registered something meanwhile
             self.pop(cls, None)
         return decision
 
     @classmethod
     def clear_all(cls) -> None:
         """Empty all tables."""
-        TypeCache._times_cleared += 1  # first, so that a decision made before it is not stored after it
+        TypeCache._last_clear = object()  # first, so that a decision made before it is not stored after it
         for table in cls._tables():
             table.clear()
 
