@@ -18,11 +18,13 @@ READY  := $(VENV)/.ready-$(EXTRAS)
 CODE   := src tests tools benchmarks examples docs/conf.py setup.py
 PYTEST := python -m pytest -q
 BUILT  := pyproject.toml setup.py src/arrayferry/_core/_speedups.c constraints.txt
+ASAN   := build/asan
+SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 PURE   := $(addprefix tests/,core frameworks spaces wrappers test_speed.py)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-pure test-tf-paddle stress bench coverage lint docs clean
+.PHONY: help demo test test-pure test-asan test-tf-paddle stress bench coverage lint docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -36,6 +38,13 @@ test: $(READY) ## the tests: about 5 minutes on 2 cores
 
 test-pure: $(READY) ## the tests of what is also written in C, without the C
 	@ARRAYFERRY_PURE_PYTHON=1 $(BIN)/$(PYTEST) -n $(WORKERS) $(PURE) $(ARGS)
+
+test-asan: $(READY) ## the tests of the core, with the C under the address and undefined-behaviour sanitizers
+	@rm -rf $(ASAN) && mkdir -p $(ASAN) && cp -r pyproject.toml src tests tools $(ASAN)
+	@$(BIN)/python tools/build_c.py $(ASAN)/src/arrayferry/_core $(SANITIZE)
+	@cd $(ASAN) && LD_PRELOAD="$(foreach lib,asan stdc++,$(shell $(CC) -print-file-name=lib$(lib).so))" \
+		ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=src:tests \
+		$(abspath $(BIN))/$(PYTEST) -p no:cacheprovider tests/core $(ARGS)
 
 test-tf-paddle: $(TFP_VENV)/.ready ## the tests of TensorFlow and Paddle, in an environment of their own
 	@TF_CPP_MIN_LOG_LEVEL=2 $(TFP_VENV)/bin/$(PYTEST) -m own_process $(ARGS)

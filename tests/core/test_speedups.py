@@ -1,37 +1,59 @@
 """The part in C does what the part in Python does, and is never the reason why a process ends."""
 
 import gc
+import itertools
 import random
 import shutil
+import subprocess
+import sys
 import sysconfig
+import threading
 import types
 import weakref
 from contextlib import suppress
 from functools import partial
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import arrayferry
 from arrayferry import Converter
-from arrayferry._core import walk
+from arrayferry._core import convert, walk
 from arrayferry._core.speedups import speedups
 from arrayferry._core.walk import Slot
 from arrayferry.wrappers._boundary import STEP, checked
 from compare import arrays_in
 from toys import Made
 
+ROOT = Path(__file__).parents[2]
 PURE = speedups is None
 needs_c = pytest.mark.skipif(PURE, reason="the part in C is not built, or switched off")
 
 
+COMPILER = (sysconfig.get_config_var("CC") or "cc").split()[0]
+HAS_HEADERS = Path(sysconfig.get_path("include"), "Python.h").exists()
+needs_compiler = pytest.mark.skipif(
+    shutil.which(COMPILER) is None or not HAS_HEADERS, reason="there is no compiler, or no Python.h"
+)
+
+
+@needs_compiler
 def test_it_is_built_where_it_can_be():
-    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
-    if shutil.which(compiler) is None:
-        pytest.skip("there is no compiler")
     from arrayferry._core import _speedups
 
     assert speedups in (None, _speedups)
+
+
+@needs_compiler
+@pytest.mark.skipif(sys.platform == "win32", reason="its compiler takes other flags")
+def test_it_compiles_without_a_warning(tmp_path):
+    warnings = "-Wall", "-Wextra", "-Wconversion", "-Werror"
+    command = [sys.executable, str(ROOT / "tools/build_c.py"), str(tmp_path), *warnings]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.iterdir())
 
 
 # ---- the same as in Python ----------------------------------------------------------------------------
@@ -229,6 +251,134 @@ def test_a_private_copy_stays_within_its_memory():
     assert take(array, 64, array.ctypes.data + 8) is None
     assert take(array[::2], 32) is None
     assert speedups.PrivateCopy(int, int, int).take("no number") is None
+
+
+# ---- threads and interpreters -------------------------------------------------------------------------
+
+
+@needs_c
+@pytest.mark.parametrize(
+    "copy", [speedups and speedups.copied, Converter("numpy")], ids=["copied", "convert"]
+)
+def test_other_threads_run_while_much_is_copied(copy):
+    """A thread that waits for the GIL gets it, though nobody is made to give it up."""
+    much, lock, ran = np.zeros(8 << 20, np.uint8), threading.Lock(), threading.Event()
+    interval = sys.getswitchinterval()
+
+    def wait():
+        with lock:
+            ran.set()
+
+    lock.acquire()
+    thread = threading.Thread(target=wait)
+    thread.start()
+    sys.setswitchinterval(1000)
+    try:
+        lock.release()
+        tries = 0
+        while not ran.is_set() and tries < 2000:  # it takes a while to wake up
+            copy(much)
+            tries += 1
+        has_run = ran.is_set()
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join()
+    assert has_run
+
+
+@needs_c
+def test_what_is_being_copied_cannot_be_resized():
+    """Whoever copies without the GIL holds a reference, so that `resize` refuses to free the memory."""
+    arrays, stop = [np.ones(2 << 20, np.uint8)], threading.Event()
+
+    def resize():
+        size = itertools.cycle([2 << 20, 3 << 20])
+        while not stop.is_set():
+            with suppress(ValueError):  # it is referenced
+                arrays[0].resize(next(size))
+
+    thread = threading.Thread(target=resize)
+    thread.start()
+    try:
+        for _ in range(50):
+            assert speedups.copied(arrays[0])[: 2 << 20].all()
+    finally:
+        stop.set()
+        thread.join()
+
+
+def load_again():
+    spec = spec_from_file_location("_speedups", speedups.__file__)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@needs_c
+def test_each_module_has_its_own_state():
+    again, value = load_again(), {"x": [np.arange(3.0)]}
+    assert again.Walker is not speedups.Walker
+    converter = Converter("numpy")
+    arguments = (
+        converter._handlers,
+        (bool, None),
+        [Slot("value")],
+        tuple,
+        converter._leaf,
+        True,
+        convert._FOR_C,
+    )
+    walkers = [module.Walker(*arguments) for module in (again, speedups)]
+    kinds = weakref.ref(again.Walker)
+    del again
+    gc.collect()
+    for walker in walkers:
+        assert repr(walker.convert([value])) == repr(value)
+    del walkers, walker
+    gc.collect()
+    assert kinds() is None
+
+
+IN_SUBINTERPRETERS = """
+import arrayferry, numpy as np
+try:
+    import _interpreters as interpreters
+    run = interpreters.exec
+except ImportError:
+    import _xxsubinterpreters as interpreters
+    run = interpreters.run_string
+for _ in range(2):
+    interpreter = interpreters.create()
+    assert run(interpreter, THERE) is None
+    interpreters.destroy(interpreter)
+assert arrayferry.convert([np.arange(3)], "numpy")[0].tolist() == [0, 1, 2]
+"""
+THERE = """
+import sys, importlib.util
+sys.path[:] = PATH
+def has_numpy():
+    try:
+        import numpy
+    except ImportError:
+        return False
+    return True
+def has_c():
+    try:
+        spec = importlib.util.spec_from_file_location("_speedups", FILE)
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    except ImportError:
+        return False
+    return True
+print("alike" if has_numpy() == has_c() else "apart", flush=True)
+"""
+
+
+@needs_c
+def test_a_subinterpreter_has_all_of_it_or_nothing(run_python):
+    """NumPy refuses to be imported there; then the part in C must not be there without it."""
+    there = f"PATH, FILE = {sys.path!r}, {speedups.__file__!r}\n{THERE}"
+    code = f"THERE = {there!r}\n{IN_SUBINTERPRETERS}"
+    assert run_python(code, PYTHONWARNINGS="ignore") == "alike\n" * 2
 
 
 # ---- never the reason why a process ends --------------------------------------------------------------

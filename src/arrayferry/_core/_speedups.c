@@ -1088,7 +1088,8 @@ static PyMethodDef functions[] = {
 static int module_exec(PyObject *module)
 {
     State *state = PyModule_GetState(module);
-    if (PyArray_ImportNumPyAPI() < 0 || !(state->name_open = PyUnicode_InternFromString("open"))
+    /* Not PyArray_ImportNumPyAPI, which asks once a process: where NumPy refuses a subinterpreter, so do we. */
+    if (_import_array() < 0 || !(state->name_open = PyUnicode_InternFromString("open"))
         || !(state->name_build = PyUnicode_InternFromString("build"))
         || !(state->name_counted = PyUnicode_InternFromString("counted"))
         || !(state->name_action_space = PyUnicode_InternFromString("action_space"))) {
