@@ -287,6 +287,7 @@ def test_other_threads_run_while_much_is_copied(copy):
 
 
 @needs_c
+@pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="there, `resize` takes no care")
 def test_what_is_being_copied_cannot_be_resized():
     """Whoever copies without the GIL holds a reference, so that `resize` refuses to free the memory."""
     arrays, stop = [np.ones(2 << 20, np.uint8)], threading.Event()
