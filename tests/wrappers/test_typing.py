@@ -95,6 +95,7 @@ def test_there_are_promises() -> None:
 def test_mypy_finds_every_public_name_of_gymnasiums_wrappers(tmp_path: Path) -> None:
     """In our modules of the same names; what a newer Gymnasium adds is reported here."""
     pytest.importorskip("jax")
+    pytest.importorskip("torch")
     packages = pkgutil.walk_packages(gymnasium.wrappers.__path__, "gymnasium.wrappers.")
     names = ["gymnasium.wrappers", *(found.name for found in packages)]
     lines = [
