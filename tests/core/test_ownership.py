@@ -421,7 +421,13 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "without_owner", NULL
 
 PyMODINIT_FUNC PyInit_without_owner(void) {
     import_array();
-    return PyModule_Create(&module);
+    PyObject *made = PyModule_Create(&module);
+#ifdef Py_GIL_DISABLED
+    if (made) {
+        PyUnstable_Module_SetGIL(made, Py_MOD_GIL_NOT_USED);
+    }
+#endif
+    return made;
 }
 """
 COMPILER = (sysconfig.get_config_var("CC") or "cc").split()

@@ -81,19 +81,16 @@ static inline int is_unshared(PyObject *value)
 #elif PY_VERSION_HEX >= 0x030E0000
     return PyUnstable_Object_IsUniquelyReferenced(value);
 #else
-    return 0; /* there is nobody to ask */
+    return value == NULL; /* never: there is nobody to ask */
 #endif
 }
 
-/* The same where an iterator has given us one more. */
-static inline int is_unshared_but_for_us(PyObject *value)
-{
+/* The same where an iterator has given us one more; without the GIL, there is nobody to ask. */
 #ifndef Py_GIL_DISABLED
-    return Py_REFCNT(value) <= 2;
+#define IS_UNSHARED_BUT_FOR_US(value) (Py_REFCNT(value) <= 2)
 #else
-    return 0;
+#define IS_UNSHARED_BUT_FOR_US(value) 0
 #endif
-}
 
 static int are_zero_or_one(PyArrayObject *bools)
 {
@@ -285,7 +282,7 @@ static PyObject *convert_values(Call *call, PyObject *values, Frame *frame)
 {
     PyObject *iterator = PyObject_GetIter(values), *value, *new = PyList_New(0);
     for (frame->index = 0; iterator && new && (value = PyIter_Next(iterator)); frame->index++) {
-        PyObject *found = convert(call, value, is_unshared_but_for_us(value), frame);
+        PyObject *found = convert(call, value, IS_UNSHARED_BUT_FOR_US(value), frame);
         if (found == NULL || PyList_Append(new, found) < 0) {
             Py_CLEAR(new);
         }
