@@ -308,6 +308,41 @@ def test_what_is_being_copied_cannot_be_resized():
         thread.join()
 
 
+def test_threads_may_change_what_others_convert():
+    """It is converted as it was at some time, or refused; the process lives on."""
+    value = {"items": [np.arange(3.0) for _ in range(20)], 0: {"x": 1.0}}
+    stop, errors = threading.Event(), []
+
+    def change():
+        for number in itertools.count():
+            if stop.is_set():
+                break
+            value[number % 50] = {"x": [np.arange(3.0)]}
+            value.pop((number + 25) % 50, None)
+            value["items"].append(np.arange(3.0))
+            del value["items"][:1]
+
+    def convert_it():
+        converter = Converter("numpy")
+        try:
+            for _ in range(100):
+                with suppress(arrayferry.errors.UnsupportedError):  # that it changed
+                    assert all(one.tolist() == [0, 1, 2] for one in converter(value)["items"])
+        except Exception as error:
+            errors.append(error)
+
+    changing = [threading.Thread(target=change) for _ in range(2)]
+    converting = [threading.Thread(target=convert_it) for _ in range(2)]
+    for thread in changing + converting:
+        thread.start()
+    for thread in converting:
+        thread.join()
+    stop.set()
+    for thread in changing:
+        thread.join()
+    assert not errors
+
+
 def load_again():
     spec = spec_from_file_location("_speedups", speedups.__file__)
     module = module_from_spec(spec)
