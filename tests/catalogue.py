@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import gymnasium
 import numpy as np
 from gymnasium.spaces import (
     Box,
@@ -18,6 +19,7 @@ from gymnasium.spaces import (
     Tuple,
 )
 from gymnasium.vector.utils import batch_space
+from packaging.version import Version
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -58,6 +60,16 @@ SINGLE = {
     "one_of": lambda: OneOf([Discrete(3), Box(-1, 1, (2,), np.float32)]),
     "one_of_tuple": lambda: OneOf([MultiBinary(2), Tuple((Discrete(2), Discrete(3)))]),
 }
+
+if Version(gymnasium.__version__) < Version("1.4"):  # `Discrete` has no dtype, and graphs have no such nodes
+    for _name in (
+        "discrete_int32",
+        "discrete_uint8",
+        "sequence_discrete",
+        "graph_no_edges",
+        "graph_of_dicts",
+    ):
+        del SINGLE[_name]
 
 NAMES = [*SINGLE, *(f"{name}*2" for name in SINGLE)]
 

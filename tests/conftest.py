@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 
+import gymnasium as gym
 import pytest
 from hypothesis import HealthCheck, settings
+from packaging.requirements import Requirement
 
 import arrayferry
 from arrayferry._core import containers, convert, registry, type_cache
@@ -24,6 +27,10 @@ else:
         from jax.experimental import enable_x64
 
         jax.enable_x64 = enable_x64
+
+for new, old in {"Taxi-v4": "Taxi-v3", "CliffWalking-v1": "CliffWalking-v0"}.items():
+    if new not in gym.registry:  # an older Gymnasium
+        gym.register(new, gym.spec(old).entry_point, max_episode_steps=gym.spec(old).max_episode_steps)
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -45,6 +52,14 @@ def _usable(name: str) -> str:
     if not arrayferry.frameworks()[name].devices:
         pytest.skip(f"{name} has no device here")
     return name
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose `needs` are newer than what is installed: `@pytest.mark.needs("numpy>=2.1")`."""
+    for mark in item.iter_markers("needs"):
+        needed = Requirement(mark.args[0])
+        if version(needed.name) not in needed.specifier:
+            pytest.skip(f"needs {needed}")
 
 
 @pytest.fixture(params=NAMES)

@@ -219,11 +219,12 @@ WITHOUT_COUNTERPART = {
     "recarray": np.rec.array([(1, 2.0)]),
     "void": np.zeros(2, "V3"),
     "masked": np.ma.masked_array([1.0, 2.0], [True, False]),
-    "strings of any length": np.array(["go"], np.dtypes.StringDType()),
     "str scalar": np.str_("go"),
     "datetime64 scalar": np.datetime64("2020-01-01"),
     "void scalar": np.zeros((), "i4,f8")[()],
 }
+if hasattr(np.dtypes, "StringDType"):  # from NumPy 2 on
+    WITHOUT_COUNTERPART["strings of any length"] = np.array(["go"], np.dtypes.StringDType())
 if np.dtype(np.longdouble).itemsize > 8:
     WITHOUT_COUNTERPART["longdouble"] = np.zeros(2, np.longdouble)
     WITHOUT_COUNTERPART["clongdouble"] = np.zeros(2, np.clongdouble)

@@ -133,7 +133,7 @@ def test_debug_nans_and_transfer_guard_do_not_stop_a_conversion():
 
 def test_result_is_not_committed_to_a_device():
     for source in np.ones(2, "float32"), 1.5, np.float32(2):
-        assert not convert(source, "jax").committed
+        assert not convert(source, "jax")._committed
 
 
 def test_layouts_do_not_add_to_the_jit_cache():

@@ -69,7 +69,7 @@ def test_a_float_becomes_an_integer_only_if_it_is_whole_and_in_range(image: Any)
         (spaces.Box(-1, 1, (1,), np.float32), np.array([2**24], np.int64), "float32"),
         (spaces.Box(-1, 1, (), np.float64), 3, "float64"),
         (spaces.MultiBinary(2), np.array([True, False]), "int8"),
-        (spaces.Discrete(3, dtype=np.int32), np.int64(2), "int32"),
+        (spaces.Box(0, 3, (), np.int32), np.int64(2), "int32"),
     ],
 )
 def test_other_kinds(space: Any, value: Any, dtype: str) -> None:

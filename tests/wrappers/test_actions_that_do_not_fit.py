@@ -38,6 +38,7 @@ def test_another_shape_or_kind_is_only_converted(space: Any, action: np.ndarray,
     np.testing.assert_array_equal(got, action)
 
 
+@pytest.mark.needs("gymnasium>=1.2.2")  # Discrete(dtype=)
 @pytest.mark.parametrize(
     ("dtype", "value"), [(np.uint8, 256), (np.uint8, -1), (np.int8, 128), (np.int32, 2**31), (np.uint8, 1000)]
 )

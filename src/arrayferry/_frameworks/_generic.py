@@ -22,7 +22,9 @@ from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 __all__ = ["accepts", "default_dtypes", "framework_of_module", "framework_of_type"]
 
 # How an array may be seen or copied by NumPy, in the order in which it is tried.
-_VIEWS: tuple[Callable[[Any], Any], ...] = (lambda array: np.from_dlpack(array, copy=False),)
+_VIEWS: tuple[Callable[[Any], Any], ...] = (
+    lambda array: np.from_dlpack(array, copy=False),
+)  # from NumPy 2.1
 _DLPACK: tuple[Callable[[Any], Any], ...] = (
     np.from_dlpack,
     lambda array: np.from_dlpack(array, device="cpu"),

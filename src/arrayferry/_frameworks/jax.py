@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -206,14 +207,20 @@ def on_host(array: Any) -> bool:
 
 
 _JAX_ONLY = frozenset({"int2", "uint2", "int4", "uint4", "float4_e2m1fn"})
-_DTYPES = STANDARD | ML_DTYPES | _JAX_ONLY
-_DTYPES_WITHOUT_X64 = _DTYPES - {"int64", "uint64", "float64", "complex128"}
+_ONLY_WITH_X64 = frozenset({"int64", "uint64", "float64", "complex128"})
 _NARROW = {int: "int32", float: "float32", complex: "complex64"}
 
 
 def dtypes(device: Any) -> frozenset[str]:
     """Return JAX's dtypes; the 64-bit ones only with x64, which can be switched on and off."""
-    return _DTYPES if _x64() else _DTYPES_WITHOUT_X64
+    return _dtypes(_x64())
+
+
+@cache
+def _dtypes(x64: bool) -> frozenset[str]:
+    jnp = sys.modules["jax"].numpy
+    small = {name for name in ML_DTYPES | _JAX_ONLY if hasattr(jnp, name)}  # each JAX has more of them
+    return STANDARD | small if x64 else (STANDARD | small) - _ONLY_WITH_X64
 
 
 def default_dtypes(device: Any) -> dict[type, str]:
@@ -283,7 +290,7 @@ FRAMEWORK = Framework(
     _fast=FastPaths(
         from_private=from_private,
         # Bools are not among them: XLA relies on 0 and 1, and NumPy's may be any byte.
-        plain_dtypes=lambda device: STANDARD & _DTYPES_WITHOUT_X64 - {"bool"},
+        plain_dtypes=lambda device: STANDARD - _ONLY_WITH_X64 - {"bool"},
         to_private=to_private,
         item=lambda cls: item if not _forked and cls is array_type() else None,
         alignment=_ALIGNMENT,

@@ -17,7 +17,7 @@ from arrayferry.errors import FerryError
 __all__ = ["EDGE_LINKS", "Caster", "member_caster", "numpy_converter", "shape_of", "to_numpy"]
 
 # The space of the ends of a graph's edges, as `Graph.sample` makes them.
-EDGE_LINKS = spaces.Discrete(2, dtype=np.int32)
+EDGE_LINKS = spaces.MultiDiscrete([2, 2], dtype=np.int32)
 
 # From a value of the environment's framework to a member of the space; a value that does not have a
 # member's shape or kind comes back as it is, for the environment to refuse.
