@@ -13,6 +13,8 @@ TENSORFLOW ?= tensorflow-cpu
 
 BENCH_VENV ?= .venv-bench
 
+PYTHONS ?=# the interpreters of `make wheel`; all that there are, unless you name them
+
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready-$(EXTRAS)
 CODE   := src tests tools benchmarks examples docs/conf.py setup.py
@@ -24,7 +26,7 @@ PURE   := $(addprefix tests/,core frameworks spaces wrappers test_speed.py)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-pure test-asan test-tf-paddle stress bench coverage lint docs clean
+.PHONY: help demo test test-pure test-asan test-oldest test-newest test-tf-paddle stress bench coverage lint docs wheel release-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,6 +48,12 @@ test-asan: $(READY) ## the tests of the core, with the C under the address and u
 		ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=src:tests \
 		$(abspath $(BIN))/$(PYTEST) -p no:cacheprovider tests/core $(ARGS)
 
+test-oldest: .venv-oldest/.ready ## the tests with the oldest versions that pyproject.toml allows
+	@.venv-oldest/bin/$(PYTEST) -n $(WORKERS) $(ARGS)
+
+test-newest: .venv-newest/.ready ## the tests with the newest versions that there are
+	@.venv-newest/bin/$(PYTEST) -n $(WORKERS) $(ARGS)
+
 test-tf-paddle: $(TFP_VENV)/.ready ## the tests of TensorFlow and Paddle, in an environment of their own
 	@TF_CPP_MIN_LOG_LEVEL=2 $(TFP_VENV)/bin/$(PYTEST) -m own_process $(ARGS)
 
@@ -59,29 +67,38 @@ bench: $(BENCH_VENV)/.ready ## how fast it is here, against all rivals
 coverage: $(READY) ## the tests, and the lines that they do not reach
 	@$(BIN)/$(PYTEST) -n $(WORKERS) --cov --cov-report=term $(ARGS)
 
-lint: $(VENV)/.ready-lint ## style, types, import arrows
+lint: $(VENV)/.ready-lint ## style, types, import arrows, workflows
 	@$(BIN)/ruff check --quiet $(wildcard $(CODE))
 	@$(BIN)/ruff format --check --quiet $(wildcard $(CODE)) || { echo "to repair: $(BIN)/ruff format"; exit 1; }
 	@echo "ruff: fine"
 	@$(BIN)/mypy
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 	@$(BIN)/python tools/check_imports.py
+	@$(BIN)/check-jsonschema -q --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	@$(BIN)/zizmor -q --offline --no-progress .github
+	@$(BIN)/cffconvert --validate -i CITATION.cff
 
 docs: $(VENV)/.ready-docs ## the documentation, as HTML
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+wheel: .venv-wheel/.ready ## sdist and wheels in dist/, each installed and tried in every Python: about 3 minutes
+	@.venv-wheel/bin/python tools/wheel.py $(PYTHONS)
+
+release-check: ## whether version, changelog and ARRAYFERRY_HOME are ready: make release-check TAG=v1.2.3
+	@$(PYTHON) tools/release_check.py $(TAG)
 
 clean: ## remove all that the other targets made, environments too
 	@rm -rf .venv* docs/_build build dist src/*.egg-info src/arrayferry/_core/*.so .coverage* htmlcov .hypothesis .benchmarks .*_cache
 	@find src tests tools benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Environments: made once, and again when a requirement changes.
-# install(venv, what to install, what to say)
+# install(venv, what to install, what to say, other constraints)
 define install
 	@test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
 	@printf '%s' "Installing $(3) into $(1), once "
 	@start=$$SECONDS; (while sleep 5 >/dev/null 2>&1; do printf .; done) & trap "kill $$!" EXIT; \
-		$(1)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt $(2) && echo " $$((SECONDS - start)) s"
+		$(1)/bin/python -m pip install -qq --disable-pip-version-check -c $(or $(4),constraints.txt) $(2) && echo " $$((SECONDS - start)) s"
 	@touch $@
 endef
 
@@ -96,6 +113,16 @@ $(VENV)/.ready-lint: $(READY)
 
 $(VENV)/.ready-docs: $(READY)
 	$(call install,$(VENV),-e ".[docs]",Sphinx (half a minute))
+
+.venv-oldest/.ready: $(BUILT) constraints-oldest.txt
+	$(call install,.venv-oldest,-e ".[$(EXTRAS)]",arrayferry with the oldest frameworks (about 2 GB; some minutes),constraints-oldest.txt)
+
+.venv-newest/.ready: $(BUILT)
+	@# torch apart: its newest builds come with gigabytes of CUDA
+	$(call install,.venv-newest,-e ".[$(EXTRAS)]" "$$(grep ^torch== constraints.txt)",arrayferry with the newest frameworks (about 2 GB; some minutes),/dev/null)
+
+.venv-wheel/.ready: pyproject.toml constraints.txt
+	$(call install,.venv-wheel,-e ".[wheel]",what builds and checks wheels (half a minute))
 
 $(BENCH_VENV)/.ready: $(BUILT)
 	$(call install,$(BENCH_VENV),-e ".[bench]",the rivals of the benchmark (about 3 GB; some minutes))

@@ -1,15 +1,80 @@
-"""The one part that is compiled. Where there is no compiler, all works without it, slower."""
+"""What pyproject.toml cannot say: the part in C, and the address that the project has when it is released.
 
-import numpy
+Environment variables:
+    ARRAYFERRY_REQUIRE_SPEEDUPS=1: a build without the part in C fails, as it must for wheels. By default
+        the C is left out where there is no compiler, and everything works without it, slower.
+    ARRAYFERRY_PURE_WHEEL=1: leave it out everywhere: a wheel for any Python.
+    ARRAYFERRY_HOME: the address of the repository, `https://...`. The project's URLs and the absolute
+        links of the README are made of it; without it there are none.
+"""
+
+import os
+import re
+from pathlib import Path
+
 import setuptools
+from setuptools.command.build_ext import build_ext
+
+HERE = Path(__file__).parent
+HOME = os.environ.get("ARRAYFERRY_HOME", "").rstrip("/")
+PURE = os.environ.get("ARRAYFERRY_PURE_WHEEL", "") == "1"
+REQUIRED = os.environ.get("ARRAYFERRY_REQUIRE_SPEEDUPS", "") == "1"
+VERSION = re.findall('^__version__ = "(.+)"', (HERE / "src/arrayferry/__init__.py").read_text("utf-8"), re.M)[
+    0
+]
+
+
+class BuildSpeedups(build_ext):
+    """Build the part in C, or say why a build that requires it fails."""
+
+    def build_extension(self, ext):
+        """Build one extension."""
+        try:
+            super().build_extension(ext)
+        except Exception as error:
+            if REQUIRED:
+                why = f"the part in C was not built, and ARRAYFERRY_REQUIRE_SPEEDUPS=1 requires it: {error}"
+                raise SystemExit(f"arrayferry: {why}") from error
+            raise  # `optional` makes this a warning
+
+
+def speedups():
+    """Return the extension, or nothing for a pure wheel."""
+    if PURE:
+        return []
+    import numpy
+
+    name, source = "arrayferry._core._speedups", "src/arrayferry/_core/_speedups.c"
+    return [setuptools.Extension(name, [source], include_dirs=[numpy.get_include()], optional=not REQUIRED)]
+
+
+def urls():
+    """Return the project's URLs."""
+    at_version = f"{HOME}/blob/v{VERSION}"
+    return HOME and {
+        "Source": HOME,
+        "Documentation": f"{at_version}/docs/index.md",
+        "Changelog": f"{at_version}/CHANGELOG.md",
+        "Issues": f"{HOME}/issues",
+    }
+
+
+def readme():
+    """Return the README; with an address, its relative links are absolute, and it has a badge."""
+    text = (HERE / "README.md").read_text("utf-8")
+    if not HOME:
+        return text
+    relative = r"(?![a-z]+:|#)"
+    text = re.sub(rf'(!\[[^\]]*\]\(|\b(?:src|srcset)="){relative}', rf"\1{HOME}/raw/v{VERSION}/", text)
+    text = re.sub(rf'(\]\(|\bhref="){relative}', rf"\1{HOME}/blob/v{VERSION}/", text)
+    tests = f"{HOME}/actions/workflows/ci.yml"
+    return re.sub(r"^# .*\n", rf"\g<0>\n[![Tests]({tests}/badge.svg)]({tests})\n", text, count=1)
+
 
 setuptools.setup(
-    ext_modules=[
-        setuptools.Extension(
-            "arrayferry._core._speedups",
-            ["src/arrayferry/_core/_speedups.c"],
-            include_dirs=[numpy.get_include()],
-            optional=True,
-        )
-    ]
+    ext_modules=speedups(),
+    cmdclass={"build_ext": BuildSpeedups},
+    long_description=readme(),
+    long_description_content_type="text/markdown",
+    project_urls=urls() or {},
 )

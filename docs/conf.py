@@ -1,5 +1,7 @@
 """Sphinx: `make docs`."""
 
+import os
+
 import arrayferry
 
 project = "arrayferry"
@@ -30,3 +32,5 @@ napoleon_use_ivar = True
 html_theme = "furo"
 html_title = f"arrayferry {release}"
 html_show_sphinx = False
+if home := os.environ.get("ARRAYFERRY_HOME"):  # the address, once the project has one
+    html_theme_options = {"source_repository": home, "source_branch": "main", "source_directory": "docs/"}

@@ -1,0 +1,219 @@
+"""What is packaged, what the switches of setup.py do, what a release needs. `make wheel` tries the rest."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import setuptools
+from packaging.requirements import Requirement
+
+import arrayferry
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+HOME = "https://example.org/someone/arrayferry"
+BUILD = "import sys, setuptools.build_meta as b; to = sys.argv[1]; b.build_sdist(to); b.build_wheel(to)"
+
+
+def tool(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def build(folder: Path, **env: str) -> tuple[Path, Path]:
+    """Build an sdist and a pure wheel of a copy; return them."""
+    copy = folder / "copy"
+    ignore = shutil.ignore_patterns(".*", "_build", "build", "dist", "*.egg-info", "__pycache__", "results")
+    shutil.copytree(ROOT, copy, ignore=ignore)
+    environment = {**os.environ, "ARRAYFERRY_PURE_WHEEL": "1", **env}
+    command = [sys.executable, "-c", BUILD, str(folder)]
+    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    [sdist], [wheel] = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    return sdist, wheel
+
+
+def metadata(wheel: Path) -> Any:
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        return Parser().parsestr(archive.read(name).decode())
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return build(tmp_path_factory.mktemp("without an address"), ARRAYFERRY_HOME="")
+
+
+def test_what_is_in_the_packages(built: tuple[Path, Path]) -> None:
+    wheel_tool, (sdist, wheel) = tool("wheel"), built
+    assert wheel.name == f"arrayferry-{arrayferry.__version__}-py3-none-any.whl"
+    wheel_tool.check_sdist(wheel_tool.names_in(sdist))
+    names = wheel_tool.names_in(wheel)
+    wheel_tool.check_wheel(names, speedups=False)
+    compiled = "arrayferry/_core/_speedups.cpython-311-x86_64-linux-gnu.so"
+    wheel_tool.check_wheel({*names, compiled}, speedups=True)
+    for found, speedups in [
+        (names, True),  # the part in C was lost
+        ({*names, compiled}, False),
+        ({*names, "tests/conftest.py"}, False),
+        ({*names, "arrayferry/_core/_speedups.c"}, False),
+        (names - {"arrayferry/py.typed"}, False),
+    ]:
+        with pytest.raises(AssertionError):
+            wheel_tool.check_wheel(found, speedups)
+
+
+def test_without_an_address_none_is_made_up(built: tuple[Path, Path]) -> None:
+    found = metadata(built[1])
+    assert found["Version"] == arrayferry.__version__
+    assert found.get_all("Project-URL") is None
+    assert found["Home-page"] is None
+    assert found.get_payload() == (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_with_an_address_links_are_absolute(tmp_path: Path) -> None:
+    found = metadata(build(tmp_path, ARRAYFERRY_HOME=f"{HOME}/")[1])
+    urls = dict(line.split(", ") for line in found.get_all("Project-URL"))
+    assert urls["Source"] == HOME
+    assert urls["Changelog"] == f"{HOME}/blob/v{arrayferry.__version__}/CHANGELOG.md"
+    text = found.get_payload()
+    links = re.findall(r"\]\(([^)\s]+)|\b(?:src|srcset|href)=\"([^\"]+)", text)
+    assert len(links) > 5
+    assert [link for pair in links for link in pair if link and not link.startswith(("https://", "#"))] == []
+    assert f"({HOME}/raw/v{arrayferry.__version__}/docs/images/" in text or "images" not in text
+    assert f"{HOME}/actions/workflows/ci.yml/badge.svg" in text
+
+
+def arguments_of_setup(monkeypatch: pytest.MonkeyPatch, **env: str) -> Any:
+    for name in "REQUIRE_SPEEDUPS", "PURE_WHEEL", "HOME":
+        monkeypatch.delenv(f"ARRAYFERRY_{name}", raising=False)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    told: dict[str, Any] = {}
+    monkeypatch.setattr(setuptools, "setup", lambda **arguments: told.update(arguments))
+    runpy.run_path(str(ROOT / "setup.py"))
+    return told
+
+
+def test_the_part_in_c_is_optional_required_or_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    [extension] = arguments_of_setup(monkeypatch)["ext_modules"]
+    assert extension.optional
+    [extension] = arguments_of_setup(monkeypatch, ARRAYFERRY_REQUIRE_SPEEDUPS="1")["ext_modules"]
+    assert not extension.optional
+    assert arguments_of_setup(monkeypatch, ARRAYFERRY_PURE_WHEEL="1")["ext_modules"] == []
+
+
+@pytest.mark.parametrize("required", ["0", "1"])
+def test_a_build_without_a_compiler(monkeypatch: pytest.MonkeyPatch, required: str) -> None:
+    told = arguments_of_setup(monkeypatch, ARRAYFERRY_REQUIRE_SPEEDUPS=required)
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("no compiler")
+
+    [parent] = told["cmdclass"]["build_ext"].__bases__
+    monkeypatch.setattr(parent, "build_extension", fail)
+    command = told["cmdclass"]["build_ext"](setuptools.Distribution())
+    error, message = (
+        (SystemExit, "REQUIRE_SPEEDUPS=1 requires it: no compiler")
+        if required == "1"
+        else (RuntimeError, "no")
+    )
+    with pytest.raises(error, match=message):
+        command.build_extension(told["ext_modules"][0])
+
+
+def test_the_version_stands_in_one_place() -> None:
+    text = re.compile(rf"(version|release)[_\W]+{re.escape(arrayferry.__version__)}\b", re.IGNORECASE)
+    files = [*ROOT.glob("*.toml"), *ROOT.glob("*.cff"), ROOT / "setup.py", ROOT / "docs/conf.py"]
+    files += (ROOT / "src").rglob("*.py")
+    found = [
+        file.relative_to(ROOT).as_posix() for file in files if text.search(file.read_text(encoding="utf-8"))
+    ]
+    assert found == ["src/arrayferry/__init__.py"]
+
+
+def test_no_address_of_ours_is_written_down() -> None:
+    assert "urls" not in PYPROJECT["project"]
+    for file in [*ROOT.glob("*.md"), *ROOT.glob("*.cff"), *ROOT.glob("docs/*.md"), ROOT / "setup.py"]:
+        assert not re.search(r"https?://[^\s)>]*arrayferry", file.read_text(encoding="utf-8")), file.name
+
+
+# --- floors
+
+
+def floors(*extras: str) -> dict[str, str]:
+    """What pyproject.toml asks for at least, for this platform."""
+    project = PYPROJECT["project"]
+    lines = [
+        *project["dependencies"],
+        *(line for extra in extras for line in project["optional-dependencies"][extra]),
+    ]
+    found = [
+        requirement
+        for requirement in map(Requirement, lines)
+        if not requirement.marker or requirement.marker.evaluate()
+    ]
+    return {one.name: str(one.specifier).removeprefix(">=") for one in found}
+
+
+def test_the_oldest_versions_are_those_that_are_tested() -> None:
+    text = (ROOT / "constraints-oldest.txt").read_text(encoding="utf-8")
+    tested = dict(re.findall(r"^(\S+)==(\S+)$", text.partition("# Not the oldest")[0], re.MULTILINE))
+    assert tested.pop("jaxlib") == tested["jax"]
+    wanted = floors("jax", "torch", "dask", "sparse", "strict", "mlx", "cli")
+    del wanted["torch"]
+    assert tested == wanted
+
+
+# --- tools/release_check.py
+
+
+@pytest.mark.parametrize(
+    ("tag", "home", "heading", "problem"),
+    [
+        ("v1.2.3", HOME, "## [1.2.3] - 2030-01-02", None),
+        ("v1.2.4", HOME, "## [1.2.3] - 2030-01-02", "tag v1.2.3"),
+        ("", HOME, "## [1.2.3] - 2030-01-02", "the tag is missing"),
+        ("v1.2.3", "", "## [1.2.3] - 2030-01-02", "ARRAYFERRY_HOME is not set"),
+        ("v1.2.3", "example.org", "## [1.2.3] - 2030-01-02", "ARRAYFERRY_HOME is example.org"),
+        ("v1.2.3", HOME, "## [Unreleased]", "CHANGELOG.md has no heading"),
+    ],
+)
+def test_what_keeps_a_release_back(tag: str, home: str, heading: str, problem: str | None) -> None:
+    found = tool("release_check").problems(tag, home, "1.2.3", f"# Changelog\n\n{heading}\n")
+    assert [problem in one for one in found if problem] == ([True] if problem else [])
+    assert bool(found) == bool(problem)
+
+
+def test_the_checks_read_the_same_version() -> None:
+    assert tool("release_check").read_version() == arrayferry.__version__
+
+
+def test_the_changelog_keeps_its_form() -> None:
+    lines = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
+    versions = [line for line in lines if line.startswith("## ")]
+    assert versions[0] == "## [Unreleased]"
+    assert all(re.fullmatch(r"## \[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", line) for line in versions[1:])
+    kinds = [line.removeprefix("### ") for line in lines if line.startswith("### ")]
+    assert set(kinds) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}

@@ -1,0 +1,46 @@
+"""Check that a release may go out: `make release-check TAG=v1.2.3`, as the release workflow does."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def problems(tag: str, home: str, version: str, changelog: str) -> list[str]:
+    """Return what keeps a release back, in words."""
+    found = []
+    if tag != f"v{version}":
+        found.append(
+            f"the tag is {tag or 'missing'}, but arrayferry.__version__ is {version}: tag v{version}"
+        )
+    if not re.fullmatch(r"https://[^\s/]+(/[^\s/]+)+", home):
+        found.append(
+            f"ARRAYFERRY_HOME is {home or 'not set'}: set it to the address of the repository, https://..."
+        )
+    if not re.search(rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", changelog, re.MULTILINE):
+        found.append(f"CHANGELOG.md has no heading '## [{version}] - YYYY-MM-DD'")
+    return found
+
+
+def read_version(root: Path = ROOT) -> str:
+    """Return the version, which stands in one place."""
+    text = (root / "src/arrayferry/__init__.py").read_text(encoding="utf-8")
+    [version] = re.findall('^__version__ = "(.+)"$', text, re.MULTILINE)
+    return str(version)
+
+
+def main() -> int:
+    """Print the problems; the exit code is 0 if there are none."""
+    tag, home = [*sys.argv, ""][1], os.environ.get("ARRAYFERRY_HOME", "").rstrip("/")
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    found = problems(tag, home, read_version(), changelog)
+    print("\n".join(f"not ready: {one}" for one in found) or f"ready: {tag} of {home}")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
