@@ -74,7 +74,7 @@ lint: $(VENV)/.ready-lint ## style, types, import arrows, workflows
 	@$(BIN)/mypy
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 	@$(BIN)/python tools/check_imports.py
-	@$(BIN)/check-jsonschema -q --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	@$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@$(BIN)/zizmor -q --offline --no-progress .github
 	@$(BIN)/cffconvert --validate -i CITATION.cff
 
