@@ -23,7 +23,9 @@ from arrayferry._core import registry, type_cache
 from arrayferry.testing import at_offset
 from arrayferry.wrappers import _watch
 from arrayferry.wrappers._autoreset import with_dense_final
+from arrayferry.wrappers.pettingzoo import AECArrayConversion, ParallelArrayConversion
 from reliability.inputs import INPUTS, REFUSALS, _on_two, _read_only
+from zoo import Zoo, aec
 
 Call = Callable[[], Any]
 
@@ -293,6 +295,13 @@ ENVIRONMENTS: dict[str, Call] = {
     "a final observation of another shape, dense_final=True": lambda: with_dense_final(
         _vector(), (np.zeros((1, 4)), [1.0], [True], [False], {"final_obs": _objects(np.zeros(3, "f4"))})
     ),
+    "wrappers.pettingzoo.ParallelArrayConversion(AEC environment)": lambda: ParallelArrayConversion(
+        aec(), "numpy", "numpy"
+    ),
+    "wrappers.pettingzoo.AECArrayConversion(parallel environment)": lambda: AECArrayConversion(
+        Zoo(), "numpy", "numpy"
+    ),
+    "terminated is a text": _step(np.zeros(2), 1.0, "no", False, {}),
     "terminated is an array of two": _step(np.zeros(2), 1.0, np.array([True, False]), False, {}),
 }
 

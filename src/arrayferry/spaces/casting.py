@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,12 @@ from gymnasium import spaces
 from arrayferry._core.containers import container_of
 from arrayferry._core.dtypes import STANDARD, cast_exactly, dtype_name, is_known
 from arrayferry._core.registry import describe, framework_of
+from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import Attribute, key_text
 from arrayferry.errors import FerryError, NarrowingError, OptionError, SharingError
 from arrayferry.spaces.members import EDGE_LINKS, to_numpy
 
-__all__ = ["cast_reward", "cast_to_space", "known_dtype"]
+__all__ = ["cast_reward", "cast_to_space", "known_dtype", "rebuilt"]
 
 
 def cast_to_space(space: spaces.Space[Any], value: Any, path: str = "obs", share: bool = False) -> Any:
@@ -45,7 +47,7 @@ def cast_to_space(space: spaces.Space[Any], value: Any, path: str = "obs", share
             return value
         return which[()], cast_to_space(space.spaces[int(which)], value[1], f"{path}[1]", share)
     if (inner := _inner_spaces(space, value)) is not None:
-        return _rebuilt(
+        return rebuilt(
             value,
             lambda key, one: (
                 one
@@ -72,13 +74,18 @@ def _inner_spaces(space: spaces.Space[Any], value: Any) -> dict[Any, Any] | None
     return None
 
 
-def _rebuilt(value: Any, change: Callable[[Any, Any], Any]) -> Any:
+_containers = TypeCache(container_of)
+
+
+def rebuilt(value: Any, change: Callable[[Any, Any], Any]) -> Any:
     """Return a container like this one, each of its items changed; its attributes stay as they are."""
-    container = container_of(type(value))
+    container = _containers[type(value)]
     if container is None:
         return value
     keys, values = container.open(value)
     names, new = list(keys), []
+    if isinstance(value, MappingProxyType):  # it shows another container
+        return container.build(value, keys, [rebuilt(one, change) for one in values])
     for index, one in enumerate(values):
         key = names[index] if isinstance(value, Mapping) else index
         is_item = type(key) is not Attribute and index < len(value)  # the rest are attributes
@@ -121,5 +128,5 @@ def known_dtype(reward_dtype: Any) -> np.dtype[Any] | None:
 def cast_reward(dtype: np.dtype[Any], reward: Any, path: str = "reward") -> Any:
     """Cast a reward, or each of many; one that the dtype does not hold is refused."""
     if container_of(type(reward)) is not None:
-        return _rebuilt(reward, lambda key, one: cast_reward(dtype, one, f"{path}{key_text(key)}"))
+        return rebuilt(reward, lambda key, one: cast_reward(dtype, one, f"{path}{key_text(key)}"))
     return _cast_leaf(dtype, reward, path, why="as reward_dtype asks")

@@ -34,6 +34,8 @@ def convert_space(space: _S, converter: Converter) -> _S:
     converted: Any = object.__new__(_converted_class(kind))
     parts = {name: _convert_part(part, converter) for name, part in vars(space).items()}
     vars(converted).update(parts, _original=space, _converter=converter)
+    if space.dtype is not None and converter.framework.name != "numpy":
+        converted.dtype = _TargetDtype(np.dtype(space.dtype))
     result: _S = converted
     return result
 
@@ -47,6 +49,35 @@ def _convert_part(part: Any, converter: Converter) -> Any:
     if isinstance(part, tuple):
         return tuple(_convert_part(one, converter) for one in part)
     return part
+
+
+class _TargetDtype:
+    """A dtype of NumPy, which is also equal to another framework's dtype of the same name.
+
+    Whoever asks whether a sample has its space's dtype gets the right answer, such as PettingZoo's
+    `api_test`; and whatever takes a dtype of NumPy takes this one, for NumPy reads the attribute `dtype`.
+    """
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.dtype, name)
+
+    def __eq__(self, other: object) -> bool:
+        return dtype_name(other) == self.dtype.name or self.dtype == other
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _TargetDtype, (self.dtype,)
+
+    def __repr__(self) -> str:
+        return repr(self.dtype)
+
+    def __str__(self) -> str:
+        return str(self.dtype)
 
 
 @cache

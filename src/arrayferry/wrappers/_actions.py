@@ -116,7 +116,9 @@ _items = TypeCache(_item_of)
 _copiers = TypeCache(_copier_of)
 
 
-def note_mismatch(error: Exception, env: Any, space: spaces.Space[Any], action: Any, convert: Caster) -> None:
+def note_mismatch(
+    error: Exception, env: Any, space: spaces.Space[Any], action: Any, convert: Caster, name: str
+) -> None:
     """Add to an environment's error what arrived and what its action space takes, if they disagree."""
     is_ours = isinstance(error, FerryError) and error.where.startswith("action")
     if is_ours or is_registered(type(action)):  # nobody's function is asked about a value twice
@@ -128,4 +130,4 @@ def note_mismatch(error: Exception, env: Any, space: spaces.Space[Any], action: 
         count = getattr(env, "num_envs", None)
         many = "" if count is None else f", one for each of {count} environments"
         takes = f"{space} takes {shape or 'what its sample() returns'}{many}"
-        note_on(error, f"action: {describe(action)} arrived; {takes}")
+        note_on(error, f"{name}: {describe(action)} arrived; {takes}")

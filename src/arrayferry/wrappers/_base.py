@@ -1,4 +1,4 @@
-"""What the single and the vector wrapper share, and what a named pair adds to either."""
+"""What all wrappers share, and what a named pair adds to either."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ArrayT = TypeVar("ArrayT")
 
 
 class ConversionWrapper(Generic[ArrayT]):
-    """What is the same for single and vector environments."""
+    """What is the same for environments of all kinds."""
 
     env: Any
 
@@ -44,7 +44,7 @@ class ConversionWrapper(Generic[ArrayT]):
         prepare: list[Prepare],
         own_option: dict[str, Any],
     ) -> None:
-        """Take what both wrappers take; `prepare` and `own_option` are what one of them adds."""
+        """Take what all wrappers take; `prepare` and `own_option` are what one of them adds."""
         refuse_choice("spaces", spaces, "env", "target")
         if isinstance(dtypes, str) and dtypes != "space":
             hint = 'pass "space", or a mapping such as {"float64": "float32"}'
@@ -52,16 +52,16 @@ class ConversionWrapper(Generic[ArrayT]):
         share, by_space = copy is False, isinstance(dtypes, str)
         env = watched(env, sanitize, shared=share)
         casts: Any = None if by_space else dtypes
-        self._boundary = Boundary(
+        self._boundary = self._new_boundary(
             env, env_xp, target_xp, env_device, target_device, copy, casts, reward_dtype, scalars
         )
         arguments = self._boundary.arguments() | ({"dtypes": dtypes} if by_space else {})
         self._record(**arguments, spaces=spaces, sanitize=recorded(sanitize), **own_option)
-        super().__init__(env)  # type: ignore[call-arg]  # Gymnasium's wrapper
+        super().__init__(env)  # type: ignore[call-arg]  # Gymnasium's or PettingZoo's wrapper
         # What is done to the results of a step and of a reset before they are converted, by functions that
         # can be pickled.
-        self._prepare: list[Prepare] = [partial(cast_step, env, share)] * by_space + prepare
-        self._prepare_reset: list[Prepare] = [partial(cast_reset, env, share)] * by_space
+        self._prepare: list[Prepare] = [partial(self._cast_step, env, share)] * by_space + prepare
+        self._prepare_reset: list[Prepare] = [partial(self._cast_reset, env, share)] * by_space
         if spaces == "target":
             for name in self._space_names:
                 is_action = name.endswith("action_space")
@@ -69,6 +69,10 @@ class ConversionWrapper(Generic[ArrayT]):
                 setattr(self, name, converted)
 
     _space_names: ClassVar[tuple[str, ...]] = "observation_space", "action_space"
+    _cast_step, _cast_reset = staticmethod(cast_step), staticmethod(cast_reset)
+
+    def _new_boundary(self, env: Any, *arguments: Any) -> Boundary:
+        return Boundary(env, *arguments)
 
     def _record(self, **arguments: Any) -> None:
         RecordConstructorArgs.__init__(self, **arguments)  # type: ignore[arg-type]

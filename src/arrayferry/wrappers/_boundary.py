@@ -61,6 +61,7 @@ class Boundary:
         reward_dtype: the dtype that the reward is cast to, whatever `dtypes` says; None for its own.
         scalars: `"python"` if reward, terminated and truncated become `float` and `bool`, `"target"` if
             they become arrays.
+        action_name: what an action is called in messages.
 
     Attributes:
         action_space: the one that actions are members of.
@@ -80,8 +81,10 @@ class Boundary:
         dtypes: Mapping[Any, Any] | None = None,
         reward_dtype: Any = None,
         scalars: Literal["python", "target"] = "python",
+        action_name: str = "action",
     ) -> None:
-        self._env, self._scalars, self._reward_dtype = env, scalars, known_dtype(reward_dtype)
+        self._env, self._action_name = env, action_name
+        self._scalars, self._reward_dtype = scalars, known_dtype(reward_dtype)
         self._env_device, self.target_device = env_device, target_device
         self._is_learning, self._has_assumed_numpy = env_xp is None, False
         self._warned: set[str] = set()
@@ -103,7 +106,8 @@ class Boundary:
         copy = self.outgoing.copy
         self.incoming = Converter(env_xp, device, copy=copy)
         self._convert_options = keeping_numbers(env_xp, device, copy=copy)._walker([Slot("options")]).convert
-        to_env = self.incoming._walker([Slot("action", on_keep=partial(self._warn, self.incoming))]).convert
+        slot = Slot(self._action_name, on_keep=partial(self._warn, self.incoming))
+        to_env = self.incoming._walker([slot]).convert
         cast = member_caster(self.action_space, self.incoming)
         self._convert_any_action: Callable[[Any], Any] = lambda action: cast(to_env([action]))
         self._convert_known_action = live_member_caster(
@@ -171,7 +175,8 @@ class Boundary:
 
     def add_note(self, error: Exception, action: Any) -> None:
         """Add to an environment's error what arrived and what its action space takes, if they disagree."""
-        note_mismatch(error, self._env, self.action_space, action, self._convert_any_action)
+        convert, name = self._convert_any_action, self._action_name
+        note_mismatch(error, self._env, self.action_space, action, convert, name)
 
     # ---- numbers and flags ----------------------------------------------------------------------------
 
@@ -189,9 +194,10 @@ class Boundary:
         if container_of(type(value)) is not None or is_objects:  # of many agents
             return self._converted(name, value)
         try:
-            if isinstance(value, (set, frozenset)):
-                raise TypeError("a set is not a bool")  # noqa: TRY301
-            return bool(value.item() if hasattr(value, "item") else value)
+            single = value.item() if hasattr(value, "item") else value
+            if not hasattr(type(single), "__bool__"):
+                raise TypeError("it only has a length")  # noqa: TRY301  # a text, a set, or any object
+            return bool(single)
         except (TypeError, ValueError, RuntimeError) as error:
             what = f"{name} is {describe(value)}, not a single bool"
             hint = "is it a vector environment? arrayferry.wrap chooses the right wrapper"
@@ -248,7 +254,7 @@ class Boundary:
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._env, self.arguments(), self._scalars)
+        return _rebuild, (type(self), self._env, self.arguments(), self._scalars)
 
     def _warn(self, to: Converter, name: str, path: Callable[[], str], leaf: Any) -> None:
         if len(self._warned) < _MANY_WARNINGS and (where := path()) not in self._warned:
@@ -270,11 +276,11 @@ def _name_of_device(device: Any) -> Any:
     raise DeviceError(what, "pass its name")
 
 
-def _rebuild(env: Any, arguments: dict[str, Any], scalars: Any) -> Boundary:
+def _rebuild(kind: type[Boundary], env: Any, arguments: dict[str, Any], scalars: Any) -> Boundary:
     for name in (arguments["env_xp"], arguments["target_xp"]):
         if name is not None:
             find_unpickled_framework(name)
-    return Boundary(env, **arguments, scalars=scalars)
+    return kind(env, **arguments, scalars=scalars)
 
 
 def checked(call: str, names: Sequence[str], values: Any) -> tuple[Any, ...]:

@@ -42,7 +42,7 @@ def _layers(env: Any) -> Iterator[Any]:
     while hasattr(env, "__dict__") and id(env) not in seen:
         seen.add(id(env))
         yield env
-        env = vars(env).get("env")
+        env = vars(env).get("env", vars(env).get("aec_env"))  # as PettingZoo's aec_to_parallel has it
 
 
 def _most_frequent(arrays: list[tuple[Framework, Any]]) -> tuple[Framework, Any] | None:

@@ -30,7 +30,14 @@ class Kind:
     hint: str | None = None
 
 
-_KINDS: dict[str | type, Kind] = {}
+_MANY_AGENTS = "num_envs is for environments written in JAX: leave it out"
+
+_KINDS: dict[str | type, Kind] = {
+    "pettingzoo:AECEnv": Kind(wrapper="arrayferry.wrappers.pettingzoo:AECArrayConversion", hint=_MANY_AGENTS),
+    "pettingzoo:ParallelEnv": Kind(
+        wrapper="arrayferry.wrappers.pettingzoo:ParallelArrayConversion", hint=_MANY_AGENTS
+    ),
+}
 
 
 def register_kind(of: str | type, kind: Kind) -> None:

@@ -7,10 +7,12 @@ from typing import Any, Literal, TypedDict
 
 from arrayferry.wrappers._watch import SanitizeMode
 
-__all__ = ["SingleOptions", "VectorOptions"]
+__all__ = ["Options", "SingleOptions", "VectorOptions"]
 
 
-class _Options(TypedDict, total=False):
+class Options(TypedDict, total=False):
+    """What all of them take."""
+
     copy: bool | None
     dtypes: Mapping[Any, Any] | Literal["space"] | None
     reward_dtype: Any
@@ -18,13 +20,13 @@ class _Options(TypedDict, total=False):
     sanitize: SanitizeMode | None
 
 
-class SingleOptions(_Options, total=False):
+class SingleOptions(Options, total=False):
     """What the wrapper for single environments takes."""
 
     scalars: Literal["python", "target"]
 
 
-class VectorOptions(_Options, total=False):
+class VectorOptions(Options, total=False):
     """What the wrapper for vector environments takes."""
 
     dense_final: bool

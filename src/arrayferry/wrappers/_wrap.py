@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypedDict, overload
 
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
@@ -21,11 +21,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Unpack
 
-    from arrayferry.wrappers._options import SingleOptions, VectorOptions
+    from arrayferry.wrappers._options import Options, SingleOptions, VectorOptions
     from arrayferry.wrappers._watch import SanitizeMode
 
     _Env = gym.Env[Any, Any]
     _VectorEnv = VectorEnv[Any, Any, Any]
+
+    class _ManyAgents(Protocol):
+        """An environment of PettingZoo, which need not be installed."""
+
+        agents: Any
+
+        def observation_space(self, agent: Any) -> Any: ...
+        def action_space(self, agent: Any) -> Any: ...
 
     class _Source(TypedDict, total=False):
         env_xp: Namespace | None
@@ -34,6 +42,8 @@ if TYPE_CHECKING:
     class _SingleOptions(SingleOptions, _Source): ...
 
     class _VectorOptions(VectorOptions, _Source): ...
+
+    class _AgentsOptions(Options, _Source): ...
 
 
 __all__ = ["wrap"]
@@ -71,6 +81,8 @@ def wrap(
 def wrap(
     env: _VectorEnv, to: Namespace, device: Any = None, **options: Unpack[_VectorOptions]
 ) -> vector.ArrayConversion[Any]: ...
+@overload
+def wrap(env: _ManyAgents, to: Namespace, device: Any = None, **options: Unpack[_AgentsOptions]) -> Any: ...
 def wrap(
     env: Any,
     to: Namespace,
@@ -91,7 +103,7 @@ def wrap(
     """Let an agent of any framework use an environment of any other.
 
     Args:
-        env: a Gymnasium environment, single or vector, of any framework.
+        env: an environment of any framework: Gymnasium's, single or vector; or PettingZoo's, parallel or AEC.
         to: the agent's framework, by name or as a module.
         device: where the agent's arrays go.
         env_xp: the environment's framework; None to detect it.
@@ -117,16 +129,21 @@ def wrap(
         tensor([ 0.0182, -0.0446, -0.0280, -0.0316])
     """
     env, wrapper = _adapted(env, num_envs)
-    is_vector = wrapper is vector.ArrayConversion
+    kind, *own_options = _OWN_OPTIONS.get(wrapper, ("an environment of this kind",))
     options: dict[str, Any] = {"env_device": env_device, "copy": copy, "dtypes": dtypes, "spaces": spaces}
     options |= {"reward_dtype": reward_dtype, "sanitize": sanitize}
-    own_option = "dense_final" if is_vector else "scalars"
     for name, value in {"scalars": scalars, "dense_final": dense_final}.items():
         if value is not None:
-            (options if name == own_option else unknown)[name] = value
-    kind = "a vector environment" if is_vector else "a single environment"
-    refuse_unknown(unknown, dict.fromkeys(["device", "env_xp", *options, own_option]), of=kind)
+            (options if name in own_options else unknown)[name] = value
+    refuse_unknown(unknown, dict.fromkeys(["device", "env_xp", *options, *own_options]), of=kind)
     return wrapper(env, env_xp, to, target_device=device, **options)
+
+
+# What the environments of a wrapper are called, and the options that only it has.
+_OWN_OPTIONS: dict[Any, tuple[str, ...]] = {
+    single.ArrayConversion: ("a single environment", "scalars"),
+    vector.ArrayConversion: ("a vector environment", "dense_final"),
+}
 
 
 def _adapted(env: Any, num_envs: int | None) -> tuple[Any, Any]:
@@ -134,14 +151,16 @@ def _adapted(env: Any, num_envs: int | None) -> tuple[Any, Any]:
     kind = find_kind(env)
     if kind is not None and kind.adapt is not None:
         env, num_envs = resolve(kind.adapt)(env, num_envs), None
-    elif kind is not None and kind.wrapper is not None:
-        return env, resolve(kind.wrapper)
-    if not isinstance(env, (VectorEnv, gym.Env)):
-        hint = _how_to_make(env) if kind is None or kind.hint is None else kind.hint
-        raise UnsupportedError(f"{_described(env)} is not a Gymnasium environment", hint)
+        kind = find_kind(env)
+    hint = None if kind is None else kind.hint
+    has_wrapper = kind is not None and kind.wrapper is not None
+    if not has_wrapper and not isinstance(env, (VectorEnv, gym.Env)):
+        raise UnsupportedError(f"{_described(env)} is not a Gymnasium environment", hint or _how_to_make(env))
     if num_envs is not None:
-        what = f"num_envs={num_envs} for {_described(env)}, which is a Gymnasium environment already"
-        raise UnsupportedError(what, "make many of it with gymnasium.make_vec, and wrap those")
+        what = f"num_envs={num_envs} for {_described(env)}, which is an environment to step already"
+        raise UnsupportedError(what, hint or "make many of it with gymnasium.make_vec, and wrap those")
+    if kind is not None and kind.wrapper is not None:
+        return env, resolve(kind.wrapper)
     # Some native vector environments are both to isinstance: they act as vector environments.
     return env, vector.ArrayConversion if isinstance(env, VectorEnv) else single.ArrayConversion
 

@@ -1,0 +1,156 @@
+"""The boundary of an environment with many agents, each of which acts in a space of its own."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from gymnasium import spaces
+
+from arrayferry._core.convert import Namespace
+from arrayferry._core.messages import note_on
+from arrayferry._core.walk import key_text
+from arrayferry.errors import FerryError
+from arrayferry.spaces.casting import cast_to_space, rebuilt
+from arrayferry.wrappers._boundary import RESET, STEP, Boundary, checked
+
+__all__ = ["AgentsBoundary", "AllAgents", "cast_agents_reset", "cast_agents_step", "find_space"]
+
+
+class AllAgents:
+    """An environment as no single agent sees it: its action space says nothing."""
+
+    action_space: spaces.Space[Any] = spaces.Space()
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+
+
+class _OneAgent:
+    """An environment as one of its agents sees it."""
+
+    def __init__(self, env: Any, agent: Hashable) -> None:
+        self.env, self._agent = env, agent
+
+    @property
+    def action_space(self) -> spaces.Space[Any]:
+        """The agent's own."""
+        space: spaces.Space[Any] = self.env.action_space(self._agent)
+        return space
+
+
+class AgentsBoundary(Boundary):
+    """Converts dicts by agent: rewards and dones are numbers and flags, one for each of them.
+
+    What comes out is converted at once. For what goes in there is a boundary for each agent, made when it
+    first acts. The arguments are those of `Boundary`; the environment is an `AllAgents`.
+    """
+
+    def __init__(self, env: AllAgents, *arguments: Any, **options: Any) -> None:
+        self._agents: dict[Hashable, Boundary] = {}
+        super().__init__(env, *arguments, **options)
+
+    def _set_env_framework(self, env_xp: Namespace, device: Any) -> None:
+        self._agents.clear()  # they know another framework
+        super()._set_env_framework(env_xp, device)
+        self.convert_action = self._convert_actions
+
+    def _convert_actions(self, actions: Any) -> Any:
+        if not isinstance(actions, Mapping):
+            return self._convert_any_action(actions)  # whether to refuse it is the environment's business
+        return {agent: self.of(agent).convert_action(action) for agent, action in actions.items()}
+
+    def of(self, agent: Hashable) -> Boundary:
+        """Return the boundary of one agent's actions."""
+        if (found := self._agents.get(agent)) is not None:
+            return found
+        if self._is_learning:
+            self._detect()
+        env, to_env = self._env.env, self.incoming
+        is_known = find_space(env.action_space, agent) is not None
+        self._agents[agent] = made = Boundary(
+            _OneAgent(env, agent) if is_known else AllAgents(env),
+            to_env.framework,
+            self.outgoing.framework,
+            to_env.device,
+            copy=to_env.copy,
+            action_name=_path("action", agent),
+        )
+        return made
+
+    def refresh_action_space(self) -> None:
+        """Forget the agents of the last episode; the others know when they have another action space."""
+        for agent in self._agents.keys() - set(getattr(self._env.env, "agents", ())):
+            del self._agents[agent]
+
+    def add_note(self, error: Exception, action: Any) -> None:
+        """Add what arrived and what the action spaces take, agent by agent; and whose action did not."""
+        is_ours = isinstance(error, FerryError) and error.where.startswith("action")
+        if is_ours or not isinstance(action, Mapping):
+            return
+        with suppress(Exception):  # a note must not replace the error
+            for agent, one in action.items():
+                self.of(agent).add_note(error, one)
+            agents = self._env.env.agents
+            if missing := [agent for agent in agents if agent not in action]:
+                note_on(error, f"action: none arrived for {', '.join(map(repr, missing))}")
+            if unknown := [agent for agent in action if agent not in agents]:
+                note_on(error, f"action: no such agent now: {', '.join(map(repr, unknown))}")
+
+    def _number(self, reward: Any) -> Any:
+        number = super()._number
+        return (
+            _each(reward, float, lambda _, one: number(one))
+            if isinstance(reward, Mapping)
+            else number(reward)
+        )
+
+    def _flag(self, name: str, value: Any) -> Any:
+        flag = super()._flag
+        if not isinstance(value, Mapping):
+            return flag(name, value)
+        return _each(value, bool, lambda agent, one: flag(_path(name, agent), one))
+
+
+def _each(values: Any, passes: type, change: Callable[[Any, Any], Any]) -> Any:
+    """Return a mapping like this one, each value changed that is not of the type that passes."""
+    if type(values) is not dict and type(values) is not defaultdict:
+        return rebuilt(values, lambda key, one: one if type(one) is passes else change(key, one))
+    new = values.copy()  # the commonest ones, fast
+    for key, one in values.items():
+        if type(one) is not passes:
+            new[key] = change(key, one)
+    return new
+
+
+def find_space(find: Callable[[Any], spaces.Space[Any]], agent: Hashable) -> spaces.Space[Any] | None:
+    """Return the space of an agent; None for what is no agent, such as a key "common" among observations."""
+    with suppress(Exception):  # how an environment says that it does not know one is its own business
+        return find(agent)
+    return None
+
+
+def _path(name: str, agent: Hashable) -> str:
+    return name + key_text(agent)
+
+
+def cast_agents_step(env: Any, share: bool, result: Any) -> tuple[Any, ...]:
+    """Return what a step returned, each observation in the dtypes of its agent's space."""
+    obs, *rest = checked("step", STEP, result)
+    return (_cast(env, share, obs), *rest)
+
+
+def cast_agents_reset(env: Any, share: bool, result: Any) -> tuple[Any, ...]:
+    """Return what a reset returned, each observation in the dtypes of its agent's space."""
+    obs, infos = checked("reset", RESET, result)
+    return _cast(env, share, obs), infos
+
+
+def _cast(env: Any, share: bool, obs: Any) -> Any:
+    def cast(agent: Hashable, one: Any) -> Any:
+        space = find_space(env.observation_space, agent)
+        return one if space is None else cast_to_space(space, one, _path("obs", agent), share)
+
+    return rebuilt(obs, cast) if isinstance(obs, Mapping) else obs

@@ -1,0 +1,229 @@
+"""The wrappers for PettingZoo's environments, parallel and AEC. `arrayferry.wrap` chooses between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal
+
+from pettingzoo.utils.env import AECEnv, ParallelEnv
+from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
+
+from arrayferry._core.convert import Namespace
+from arrayferry.errors import UnsupportedError
+from arrayferry.spaces.casting import cast_to_space
+from arrayferry.wrappers._agents import AgentsBoundary, AllAgents, cast_agents_reset, cast_agents_step
+from arrayferry.wrappers._base import ArrayT, ConversionWrapper
+
+if TYPE_CHECKING:
+    from gymnasium.spaces import Space
+
+    from arrayferry.wrappers._watch import SanitizeMode
+
+__all__ = ["AECArrayConversion", "ParallelArrayConversion"]
+
+
+class _AgentsWrapper(ConversionWrapper[ArrayT], Generic[ArrayT]):
+    """What is the same for both: the boundary, and spaces by agent."""
+
+    # The class of the environments that it wraps, and the wrapper of the others.
+    _wraps: ClassVar[Any]
+    _wrapper_of_others: ClassVar[str]
+
+    def __init__(
+        self,
+        env: Any,
+        env_xp: Namespace | None,
+        target_xp: Namespace,
+        env_device: Any = None,
+        target_device: Any = None,
+        *,
+        copy: bool | None = None,
+        dtypes: Mapping[Any, Any] | Literal["space"] | None = None,
+        reward_dtype: Any = None,
+        spaces: Literal["env", "target"] = "env",
+        sanitize: SanitizeMode | None = None,
+    ) -> None:
+        if not isinstance(env, self._wraps):
+            kind, given = self._wraps.__name__, type(env).__qualname__
+            what = f"{type(self).__name__} wraps PettingZoo's {kind}, which {given} is not"
+            raise UnsupportedError(what, f"{self._wrapper_of_others}, or arrayferry.wrap, which chooses")
+        self._shares = copy is False
+        self._infos: dict[Any, Any] = {}  # those that were asked for since the last step, converted
+        # By kind and agent: the environment's own space, and as the agent sees it.
+        self._spaces: dict[Any, tuple[Any, Any]] | None = {} if spaces == "target" else None
+        options = copy, dtypes, reward_dtype, spaces, sanitize
+        super().__init__(
+            *(env, env_xp, target_xp, env_device, target_device, *options),
+            scalars="python",
+            prepare=[],
+            own_option={},
+        )
+
+    _space_names = ()  # they are methods
+    _cast_step, _cast_reset = staticmethod(cast_agents_step), staticmethod(cast_agents_reset)
+
+    def _new_boundary(self, env: Any, *arguments: Any) -> AgentsBoundary:
+        self._by_agent = AgentsBoundary(AllAgents(env), *arguments)
+        return self._by_agent
+
+    def _space(self, kind: str, agent: Any, space: Space[Any]) -> Any:
+        """Return a space as the agent sees it, the same one for the same one."""
+        if self._spaces is None:
+            return space
+        known, seen = self._spaces.get((kind, agent), (None, None))
+        if known is not space:
+            seen = self._boundary.convert_space(space, of_actions=kind == "action")
+            self._spaces[kind, agent] = space, seen
+        return seen
+
+    def observation_space(self, agent: Any) -> Any:
+        """Return the observation space of an agent."""
+        return self._space("observation", agent, self.env.observation_space(agent))
+
+    def action_space(self, agent: Any) -> Any:
+        """Return the action space of an agent."""
+        return self._space("action", agent, self.env.action_space(agent))
+
+    @property
+    def observation_spaces(self) -> Any:
+        """The observation spaces by agent, if the environment has them."""
+        spaces = self.env.observation_spaces
+        return spaces if self._spaces is None else {agent: self.observation_space(agent) for agent in spaces}
+
+    @property
+    def action_spaces(self) -> Any:
+        """The action spaces by agent, if the environment has them."""
+        spaces = self.env.action_spaces
+        return spaces if self._spaces is None else {agent: self.action_space(agent) for agent in spaces}
+
+    @property
+    def state_space(self) -> Any:
+        """The space of `state()`, if the environment has it."""
+        return self._space("state", None, self.env.state_space)
+
+    def state(self) -> Any:
+        """Return the global state, in the agents' framework."""
+        return self._boundary.convert_reset([(self.env.state(), {})])[0]
+
+
+class ParallelArrayConversion(_AgentsWrapper[ArrayT], BaseParallelWrapper[Any, ArrayT, Any]):
+    """A parallel environment of PettingZoo of one framework, for agents of another.
+
+    Observations and infos come out in the agents' framework, rewards as `float`, dones as `bool`, all by
+    agent. Actions go in as members of their agent's action space, in the environment's framework; None, for
+    an agent that is done, stays None.
+
+    Args:
+        env: the environment to wrap.
+        env_xp: its framework, as a module or by name; None to detect it.
+        target_xp: the agents' framework, as a module or by name.
+        env_device: where actions go.
+        target_device: where observations and infos go.
+        copy: None for arrays that are yours, True for copies always, False for shared memory or an error.
+        dtypes: casts to make on the way out, such as `{"float64": "float32"}`; or `"space"` to cast
+            observations to the dtypes that the agent's space declares, checked.
+        reward_dtype: the dtype to cast rewards to, and nothing else.
+        spaces: `"env"` for the environment's own spaces; `"target"` for spaces whose `sample` gives and
+            whose `contains` takes the agents' arrays, and masks of theirs.
+        sanitize: True to watch what crosses and warn of what is wrong with it, `"raise"` to raise it, False
+            not to; None for what `arrayferry.sanitize()` has set.
+    """
+
+    _wraps, _wrapper_of_others = ParallelEnv, "AECArrayConversion"
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Start an episode; options may be of any framework."""
+        return ConversionWrapper.reset(self, seed=seed, options=options)
+
+    step = ConversionWrapper._step
+
+
+class AECArrayConversion(_AgentsWrapper[ArrayT], BaseWrapper[Any, ArrayT, Any]):
+    """An environment of PettingZoo whose agents take turns (AEC), for agents of another framework.
+
+    `observe`, `last` and `infos` give arrays of the agents' framework, rewards are `float`, dones `bool`.
+    Each action goes in as a member of its agent's action space; None, for an agent that is done, stays None.
+    Between two steps an info is converted once: `last` and `infos` give the same one.
+
+    The arguments are those of `ParallelArrayConversion`.
+    """
+
+    _wraps, _wrapper_of_others = AECEnv, "ParallelArrayConversion"
+
+    def reset(  # type: ignore[override]
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> None:
+        """Start an episode; options may be of any framework."""
+        boundary = self._boundary
+        self._infos.clear()
+        self.env.reset(seed=seed, options=boundary.convert_options(options))
+        boundary.refresh_action_space()
+
+    def step(self, action: Any) -> None:
+        """Take the selected agent's step, with an action of any framework, or None if it is done."""
+        self._infos.clear()
+        agent = None if action is None else getattr(self.env, "agent_selection", None)
+        if agent is None:  # nothing to convert, or the environment will say why nobody is selected
+            self.env.step(action)
+            return
+        boundary = self._by_agent.of(agent)
+        try:
+            self.env.step(boundary.convert_action(action))
+        except Exception as error:
+            boundary.add_note(error, action)
+            raise
+
+    def observe(self, agent: Any) -> Any:
+        """Return what an agent sees now."""
+        return self._boundary.convert_reset(self._with_cast(agent, [(self.env.observe(agent), {})]))[0]
+
+    def last(self, observe: bool = True) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Return observation, cumulated reward, terminated, truncated and info of the selected agent."""
+        box = self._with_cast(None, [self.env.last(observe)])
+        obs, reward, terminated, truncated, info = self._boundary.convert_step(box)
+        if info:
+            info = self._infos.setdefault(self.env.agent_selection, info)
+        return obs, reward, terminated, truncated, info
+
+    def _with_cast(self, agent: Any, box: list[Any]) -> list[Any]:
+        """Cast what an agent, or the selected one, sees, if an option asks for it."""
+        if self._prepare:  # which knows the observations of all agents only
+            self._boundary.learn_from(box)
+            obs, *rest = box.pop()
+            if obs is not None:
+                space = self.env.observation_space(self.env.agent_selection if agent is None else agent)
+                obs = cast_to_space(space, obs, share=self._shares)
+            box.append((obs, *rest))
+        return box
+
+    @property
+    def infos(self) -> dict[Any, Any]:
+        """What there is to know besides, by agent."""
+        return {agent: self._info(agent, info) for agent, info in self.env.infos.items()}
+
+    def _info(self, agent: Any, info: Any) -> Any:
+        if agent not in self._infos:
+            self._infos[agent] = self._boundary.convert_reset([(None, info)])[1]
+        return self._infos[agent]
+
+    @property
+    def rewards(self) -> Any:
+        """The rewards of the last step, by agent."""
+        return self._converted(self.env.rewards)[1]
+
+    @property
+    def _cumulative_rewards(self) -> Any:
+        return self._converted(self.env._cumulative_rewards)[1]
+
+    @property
+    def terminations(self) -> Any:
+        """Whether the episode of each agent has come to its end."""
+        return self._converted(terminated=self.env.terminations)[2]
+
+    @property
+    def truncations(self) -> Any:
+        """Whether each agent was stopped before that."""
+        return self._converted(truncated=self.env.truncations)[3]
+
+    def _converted(self, reward: Any = 0.0, terminated: Any = False, truncated: Any = False) -> Any:
+        return self._boundary.convert_step([(None, reward, terminated, truncated, None)])
