@@ -42,8 +42,8 @@ def explain(
     The result prints as a table, and is plain data by `as_dict()`.
 
     Args:
-        value: any structure; or a Gymnasium environment, single or vector, which is reset and stepped; or
-            the id of one, which is made and closed.
+        value: any structure; or an environment that `wrap` takes, which is reset and stepped; or the id of a
+            Gymnasium environment, which is made and closed.
         to: the target; of an environment, the agent's framework.
         device: where the arrays go.
         copy: as for `convert`.
@@ -61,10 +61,7 @@ def explain(
         value["mission"] - left alone: a str is not an array
     """
     refuse_unknown(unknown, ["device", "copy", "dtypes", "steps", "seed"], of="explain")
-    gymnasium = sys.modules.get("gymnasium")  # imported already, if this is an environment
-    if isinstance(value, str) or (
-        gymnasium is not None and isinstance(value, (gymnasium.Env, gymnasium.vector.VectorEnv))
-    ):
+    if isinstance(value, str) or _is_environment(value):
         from arrayferry._explain.environment import explain_environment
 
         return explain_environment(value, to, steps, seed, device=device, copy=copy, dtypes=dtypes)
@@ -76,3 +73,12 @@ def explain(
     seconds = 0.0 if refused else fastest(converter, lambda: box)
     title = f"a value to {converter.framework.name}"
     return Explanation(title, leaves, advice_for(leaves, converter), {"out": seconds})
+
+
+def _is_environment(value: Any) -> bool:
+    gymnasium = sys.modules.get("gymnasium")  # imported already, if this is an environment
+    if gymnasium is None:
+        return False
+    from arrayferry.wrappers._kinds import find_kind
+
+    return isinstance(value, (gymnasium.Env, gymnasium.vector.VectorEnv)) or find_kind(value) is not None

@@ -17,9 +17,10 @@ from arrayferry._explain.leaves import Leaf, flat, leaf_of, record
 from arrayferry._explain.reasons import REASONS
 from arrayferry.errors import FerryError, OptionError
 from arrayferry.wrappers import wrap
-from arrayferry.wrappers._autoreset import reset_finished
+from arrayferry.wrappers._agents import AgentsBoundary
 from arrayferry.wrappers._boundary import RESET, STEP, Boundary, checked
 from arrayferry.wrappers._make import opened
+from arrayferry.wrappers._play import player_of
 
 __all__ = ["explain_environment"]
 
@@ -42,10 +43,9 @@ def explain_environment(env: Any, to: Namespace, steps: int, seed: int | None, *
         raise OptionError(f"steps={steps}", "it is 1 or more")
     with opened(env) as base:
         wrapped: Any = wrap(base, to, sanitize=False, **options)
-        base.action_space.seed(seed)
-        with suppress(FerryError):  # a refused leaf is reported below, with the others
-            wrapped.reset(seed=seed)  # the wrapper learns here whose arrays the environment takes
         run = _Run(base, wrapped._boundary)
+        with suppress(FerryError):  # a refused leaf is reported below, with the others
+            run.player.reset(wrapped, seed)  # the wrapper learns here whose arrays the environment takes
         seconds = run.fastest_of(steps)
         by_path: dict[str, list[Leaf]] = defaultdict(list)
         for leaf in (leaf for _ in range(steps) for leaf in run.leaves_of_step(seconds["action"])):
@@ -69,6 +69,7 @@ class _Run:
 
     def __init__(self, env: Any, boundary: Boundary) -> None:
         self._env, self._boundary = env, boundary
+        self.player = player_of(env)
         self.is_vector = isinstance(env, VectorEnv)
         self.outgoing = boundary.outgoing
         self._to_agent = Converter(self.outgoing.framework, self.outgoing.device)
@@ -79,20 +80,23 @@ class _Run:
         spec = getattr(self._env, "spec", None)
         name = type(self._env).__name__ if spec is None else spec.id
         many = f" x {self._env.num_envs}" if self.is_vector else ""
+        if isinstance(self._boundary, AgentsBoundary):
+            name = str(self._env)
         return f"{name}{many} to {self.outgoing.framework.name}"
 
     def _sample(self) -> Any:
-        return self._to_agent(self._env.action_space.sample())
+        return self._to_agent(self.player.sample())
 
     def fastest_of(self, steps: int) -> dict[str, float]:
         """Take steps as the wrapper does, and return the least time of each part of it."""
         laps: dict[str, list[float]] = {"action": [], "step": [], "out": []}
         for _ in range(steps):
             action = self._sample()
+            incoming = self.player.boundary(self._boundary)
             start = perf_counter()
-            member = self._boundary.convert_action(action)
+            member = incoming.convert_action(action)
             converted = perf_counter()
-            box = [self._env.step(member)]
+            box = [self.player.step(self._env, member)]
             stepped = perf_counter()
             laps["action"].append(converted - start)
             laps["step"].append(stepped - converted)
@@ -102,25 +106,28 @@ class _Run:
             except FerryError:  # it is among the leaves; whether the episode is over, nobody knows
                 self._env.reset()
             else:
-                reset_finished(self._env, terminated, truncated)
+                self.player.start_again(self._env, terminated, truncated)
         return {name: min(times, default=0.0) for name, times in laps.items()}
 
     def leaves_of_step(self, seconds: float) -> list[Leaf]:
         """Take a step, and return what became of its leaves; an action takes that many seconds."""
         action = self._sample()
-        member = self._boundary.convert_action(action)
-        leaves = _action_leaves(action, member, self._boundary.incoming, seconds)
-        box = [*checked("step", STEP, self._env.step(member))]
+        incoming = self.player.boundary(self._boundary)
+        member = incoming.convert_action(action)
+        leaves = _action_leaves(action, member, incoming.incoming, seconds)
+        box = [*checked("step", STEP, self.player.step(self._env, member))]
         if self.is_vector:
             leaves += record(self.outgoing, box, STEP, _HOLDER)
-            reset_finished(self._env, *box[2:4])
+            self.player.start_again(self._env, *box[2:4])
             return leaves
         numbers, box[1:4] = box[1:4], []  # so that the box alone holds what is walked
         leaves += record(self.outgoing, box, RESET, _HOLDER)
         _, *converted, _ = self._boundary.convert_step([(None, *numbers, None)])
         for name, value, found in zip(STEP[1:4], numbers, converted):
-            leaves.append(leaf_of(name, value, found, self.outgoing, "own-memory", _HOLDER))
-        reset_finished(self._env, *numbers[1:])
+            after = flat(found, name)
+            for path, one in flat(value, name).items():
+                leaves.append(leaf_of(path, one, after[path], self.outgoing, "own-memory", _HOLDER))
+        self.player.start_again(self._env, *numbers[1:])
         return leaves
 
 

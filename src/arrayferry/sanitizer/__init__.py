@@ -7,6 +7,7 @@
 | `writes.py` | who wrote into memory that the other one sees |
 | `values.py` | changed forms, values outside their space, NaN |
 | `wrapper.py` | the wrappers that look at all of it, around every call of an environment |
+| `agents.py` | the same wrappers for PettingZoo's environments |
 | `driver.py` | `check`, which drives an environment, watched |
 
 The switch is below, in `wrappers/_watch.py`: a wrapper imports this only when it is on.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from arrayferry._core.convert import Converter, Namespace
 from arrayferry._core.messages import refuse_unknown
@@ -13,12 +13,8 @@ from arrayferry.errors import FerryError, SharingError
 from arrayferry.sanitizer.report import Finding, Report, SanitizerWarning
 from arrayferry.sanitizer.wrapper import findings
 from arrayferry.wrappers import wrap
-from arrayferry.wrappers._autoreset import reset_finished
 from arrayferry.wrappers._make import opened
-
-if TYPE_CHECKING:
-    import gymnasium as gym
-    from gymnasium.vector import VectorEnv
+from arrayferry.wrappers._play import Player, player_of
 
 __all__ = ["check"]
 
@@ -27,7 +23,7 @@ _UNSAFE = ("environment-wrote", "agent-wrote", "kept", "raised", "refused")
 
 
 def check(
-    env: str | gym.Env[Any, Any] | VectorEnv[Any, Any, Any],
+    env: Any,
     to: Namespace = "numpy",
     *,
     steps: int = 1000,
@@ -45,7 +41,7 @@ def check(
     here. An exception of the environment is raised; a leaf that is refused is a finding, `"refused"`.
 
     Args:
-        env: the environment, single or vector; or the id of one, for `gymnasium.make`.
+        env: an environment that `wrap` takes; or the id of one, for `gymnasium.make`.
         to: the agent's framework.
         steps: how many steps to take, each time.
         seed: for the environment and for the actions.
@@ -90,7 +86,7 @@ def _drive(base: Any, to: Namespace, steps: int, seed: int, options: dict[str, A
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SanitizerWarning)  # they are in the report
         try:
-            _run(env, base.action_space, Converter(to, options["device"]), steps, seed)
+            _run(env, player_of(base), Converter(to, options["device"]), steps, seed)
         except SharingError:
             raise
         except Exception as error:
@@ -101,12 +97,11 @@ def _drive(base: Any, to: Namespace, steps: int, seed: int, options: dict[str, A
     return replace(report, findings=report.findings + found)
 
 
-def _run(env: Any, actions: Any, to_agent: Converter, steps: int, seed: int) -> None:
-    actions.seed(seed)
-    env.reset(seed=seed)
+def _run(env: Any, player: Player, to_agent: Converter, steps: int, seed: int) -> None:
+    player.reset(env, seed)
     for _ in range(steps):
-        _, _, terminated, truncated, _ = env.step(to_agent(actions.sample()))
-        reset_finished(env, terminated, truncated)
+        _, _, terminated, truncated, _ = player.step(env, to_agent(player.sample()))
+        player.start_again(env, terminated, truncated)
 
 
 def _failure(error: Exception, step: int) -> Finding:

@@ -16,8 +16,9 @@ from arrayferry.sanitizer.report import Notes, Report
 from arrayferry.sanitizer.values import Values
 from arrayferry.sanitizer.writes import Writes
 from arrayferry.wrappers._boundary import RESET, STEP
+from arrayferry.wrappers._kinds import find_kind
 
-__all__ = ["Sanitizer", "VectorSanitizer", "findings", "watch"]
+__all__ = ["Sanitizer", "VectorSanitizer", "Watching", "findings", "watch"]
 
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ else:
     _VectorWrapper = VectorWrapper  # which is not generic before Gymnasium 1.4
 
 
-class _Watching:
-    """What both sanitizers share: they look at what goes in and comes out. They read, and never write."""
+class Watching:
+    """What all sanitizers share: they look at what goes in and comes out. They read, and never write."""
 
     env: Any
 
@@ -78,7 +79,11 @@ class _Watching:
     def _look_at_results(self, box: list[Any], names: Sequence[str]) -> None:
         leaves = read(box, names)
         self._writes.returned(leaves)
-        self._values.look_at(leaves, box[0], self.env.observation_space)
+        self._values.look_at(leaves, box[0], self._space_of(box[0]))
+
+    def _space_of(self, obs: Any) -> Any:
+        """Return the space that an observation should be in."""
+        return self.env.observation_space
 
     def _look(self, look: Callable[..., None], *arguments: Any) -> None:
         try:
@@ -89,7 +94,7 @@ class _Watching:
         self._notes.warn_or_raise()
 
 
-class Sanitizer(_Watching, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class Sanitizer(Watching, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Watches a single environment. `arrayferry.wrap(env, to, sanitize=True)` puts it in its place.
 
     Args:
@@ -112,7 +117,7 @@ class Sanitizer(_Watching, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         return self._watch(box, lambda: self.env.step(box[0]), STEP)
 
 
-class VectorSanitizer(_Watching, _VectorWrapper, RecordConstructorArgs):
+class VectorSanitizer(Watching, _VectorWrapper, RecordConstructorArgs):
     """Watches a vector environment; the arguments are those of `Sanitizer`."""
 
     def step(self, actions: Any) -> Any:
@@ -136,10 +141,19 @@ class VectorSanitizer(_Watching, _VectorWrapper, RecordConstructorArgs):
 
 def watch(env: Any, *, shared: bool, on_finding: Literal["warn", "raise"]) -> Any:
     """Return the environment inside a sanitizer; one that is in such a sanitizer already, as it is."""
-    if isinstance(env, _Watching) and env.shared is shared:
+    if isinstance(env, Watching) and env.shared is shared:
         return env
-    kind: Any = VectorSanitizer if isinstance(env, VectorEnv) else Sanitizer
-    return kind(env, shared=shared, on_finding=on_finding)
+    return _kind_for(env)(env, shared=shared, on_finding=on_finding)
+
+
+def _kind_for(env: Any) -> Any:
+    if isinstance(env, VectorEnv):
+        return VectorSanitizer
+    if isinstance(env, gym.Env):
+        return Sanitizer
+    from arrayferry.sanitizer import agents  # which needs PettingZoo: whoever has its environment has it
+
+    return agents.AECSanitizer if hasattr(env, "agent_iter") else agents.ParallelSanitizer
 
 
 def findings(env: Any) -> Report:
@@ -157,10 +171,11 @@ def findings(env: Any) -> Report:
     return Report(findings=found, steps=max(report.steps for report in reports))
 
 
-def _sanitizers(env: Any) -> Iterator[_Watching]:
-    if isinstance(env, _Watching):
+def _sanitizers(env: Any) -> Iterator[Watching]:
+    if isinstance(env, Watching):
         yield env
-    inner = [env.env] if isinstance(env, (gym.Wrapper, VectorWrapper)) else []
+    is_wrapper = isinstance(env, (gym.Wrapper, VectorWrapper)) or find_kind(env) is not None
+    inner = [vars(env)["env"]] if is_wrapper and "env" in vars(env) else []
     for one in env.envs if isinstance(env, SyncVectorEnv) else inner:
         yield from _sanitizers(one)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def resets_itself(env: Any) -> bool:
 def reset_finished(env: Any, terminated: Any, truncated: Any) -> None:
     """Reset what has finished its episode, if the environment does not do that by itself."""
     if not isinstance(env, VectorEnv):
-        if terminated or truncated:
+        if _is_over(terminated) or _is_over(truncated):
             env.reset()
     elif not resets_itself(env):
         done = np.logical_or(*convert((terminated, truncated), "numpy"))
@@ -43,6 +44,13 @@ def with_cast_final(env: Any, share: bool, info: Any) -> Any:
         path = f'info["final_obs"][{index}]'
         cast[index] = None if row is None else cast_to_space(env.single_observation_space, row, path, share)
     return {**info, "final_obs": cast}
+
+
+def _is_over(flag: Any) -> bool:
+    """Return whether an episode is over; with many agents, as RLlib says it, or if all of them are done."""
+    if isinstance(flag, Mapping):
+        return bool(flag.get("__all__", flag and all(flag.values())))
+    return bool(flag)
 
 
 def with_dense_final(env: VectorEnv[Any, Any, Any], result: Any) -> tuple[Any, ...]:

@@ -1,0 +1,74 @@
+"""The sanitizers of PettingZoo's environments: they look at what passes, agent by agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gymnasium import spaces
+from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
+
+from arrayferry.sanitizer.wrapper import Watching
+from arrayferry.wrappers._agents import find_space
+from arrayferry.wrappers._boundary import STEP
+
+__all__ = ["AECSanitizer", "ParallelSanitizer"]
+
+# An environment that makes new agents all the time must not make the table grow with them.
+_MANY = 1000
+
+
+class _WatchingAgents(Watching):
+    """What is the same for both: observations are in the space of their agent."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._spaces: dict[Any, Any] = {}
+        super().__init__(*arguments, **options)
+
+    def _space_of(self, obs: Any) -> Any:
+        """Return the space of all observations, the same one for the same agents."""
+        agents = tuple(obs) if isinstance(obs, Mapping) else ()
+        if agents not in self._spaces:
+            if len(self._spaces) >= _MANY:
+                self._spaces.clear()
+            found = {agent: find_space(self.env.observation_space, agent) for agent in agents}
+            self._spaces[agents] = spaces.Dict(
+                {agent: one for agent, one in found.items() if one is not None}
+            )
+        return self._spaces[agents]
+
+
+class ParallelSanitizer(_WatchingAgents, BaseParallelWrapper[Any, Any, Any]):
+    """Watches a parallel environment; the arguments are those of `Sanitizer`."""
+
+    def step(self, actions: Any) -> Any:
+        """Take a step, watched."""
+        box = [actions]
+        del actions  # so that the box alone holds them, if nobody else does
+        return self._watch(box, lambda: self.env.step(box[0]), STEP)
+
+
+class AECSanitizer(_WatchingAgents, BaseWrapper[Any, Any, Any]):
+    """Watches an environment whose agents take turns; the arguments are those of `Sanitizer`."""
+
+    def reset(self, seed: Any = None, options: Any = None) -> None:
+        """Start an episode, watched."""
+        self._watch([], lambda: self.env.reset(seed=seed, options=options))
+
+    def step(self, action: Any) -> None:
+        """Take an agent's step, watched."""
+        box = [{getattr(self.env, "agent_selection", None): action}]
+        del action
+        self._watch(box, lambda: self.env.step(*box[0].values()))
+
+    def observe(self, agent: Any) -> Any:
+        """Return what an agent sees, watched."""
+        return self._watch([], lambda: ({agent: self.env.observe(agent)},), STEP[:1])[0][agent]
+
+    def last(self, observe: bool = True) -> Any:
+        """Return what the selected agent sees and got, watched."""
+        agent = self.env.agent_selection
+        if not observe:
+            return self.env.last(observe)
+        found = self._watch([], lambda: tuple({agent: one} for one in self.env.last()), STEP)
+        return tuple(one[agent] for one in found)

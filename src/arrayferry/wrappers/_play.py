@@ -1,0 +1,116 @@
+"""Environments of every kind, played with sampled actions: for `explain` and `check`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from arrayferry.spaces.members import to_numpy
+from arrayferry.wrappers._autoreset import reset_finished
+from arrayferry.wrappers._boundary import Boundary
+
+__all__ = ["Player", "player_of"]
+
+
+class Player:
+    """Plays a Gymnasium environment, single or vector."""
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+
+    def reset(self, env: Any, seed: int | None) -> None:
+        """Seed the actions, and start an episode of the environment, or of a wrapper around it."""
+        self._env.action_space.seed(seed)
+        env.reset(seed=seed)
+
+    def sample(self) -> Any:
+        """Return the next action."""
+        return self._env.action_space.sample()
+
+    def boundary(self, boundary: Boundary) -> Boundary:
+        """Return the one that the next action goes through."""
+        return boundary
+
+    def step(self, env: Any, action: Any) -> Any:
+        """Take a step, and return what it returned."""
+        return env.step(action)
+
+    def start_again(self, env: Any, terminated: Any, truncated: Any) -> None:
+        """Start the next episode, if one is over."""
+        reset_finished(env, terminated, truncated)
+
+
+class _ParallelPlayer(Player):
+    """Plays a parallel environment of PettingZoo: an action for each agent that is there."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self._masks: dict[Any, Any] = {}
+
+    def reset(self, env: Any, seed: int | None) -> None:
+        for agent in self._env.possible_agents:
+            self._env.action_space(agent).seed(seed)
+        self._look(*env.reset(seed=seed))
+
+    def _look(self, obs: Any, *others: Any) -> None:
+        places = [one for one in (obs, *others[-1:]) if isinstance(one, Mapping)]
+        self._masks = {agent: _mask(*(one.get(agent) for one in places)) for agent in self._env.agents}
+
+    def sample(self) -> Any:
+        return {
+            agent: self._env.action_space(agent).sample(self._masks.get(agent)) for agent in self._env.agents
+        }
+
+    def step(self, env: Any, action: Any) -> Any:
+        result = env.step(action)
+        if isinstance(result, tuple):  # whoever asked will say what is wrong with anything else
+            self._look(*result)
+        return result
+
+    def start_again(self, env: Any, terminated: Any, truncated: Any) -> None:
+        if not self._env.agents:
+            self._look(*env.reset())
+
+
+class _TurnsPlayer(Player):
+    """Plays an AEC environment of PettingZoo: an action of the agent whose turn it is."""
+
+    def reset(self, env: Any, seed: int | None) -> None:
+        env.reset(seed=seed)
+        for agent in self._env.agents:
+            self._env.action_space(agent).seed(seed)
+        env.last()
+
+    def sample(self) -> Any:
+        obs, _, terminated, truncated, info = self._env.last()
+        if terminated or truncated:
+            return None
+        return self._env.action_space(self._env.agent_selection).sample(_mask(obs, info))
+
+    def boundary(self, boundary: Any) -> Boundary:
+        found: Boundary = boundary.of(self._env.agent_selection)
+        return found
+
+    def step(self, env: Any, action: Any) -> Any:
+        env.step(action)
+        if not self._env.agents:
+            env.reset()
+        return env.last()
+
+    def start_again(self, env: Any, terminated: Any, truncated: Any) -> None:
+        """Done in `step`, for there is nothing to return without an agent."""
+
+
+def player_of(env: Any) -> Player:
+    """Return who plays an environment."""
+    if not callable(getattr(env, "action_space", None)):
+        return Player(env)
+    return _TurnsPlayer(env) if hasattr(env, "agent_iter") else _ParallelPlayer(env)
+
+
+def _mask(*places: Any) -> Any:
+    """Return which actions are legal, as an observation or info of PettingZoo says it; None if none does."""
+    for place in places:
+        if isinstance(place, dict) and "action_mask" in place:
+            return to_numpy(place["action_mask"])
+    return None

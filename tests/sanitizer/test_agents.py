@@ -1,0 +1,112 @@
+"""The sanitizer and `check` with PettingZoo's environments: findings by agent, and none without a reason."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import arrayferry
+from arrayferry.errors import FerryError
+
+pytest.importorskip("pettingzoo")
+
+from pettingzoo.utils.conversions import parallel_to_aec
+
+from zoo import Told, Zoo, aec
+
+MAKERS = pytest.mark.parametrize("make", [Zoo, aec], ids=["parallel", "aec"])
+
+
+class Broken(Zoo):
+    """Returns NaN from its third step on."""
+
+    def _observe(self, agent: str) -> Any:
+        seen = super()._observe(agent)
+        if self.count >= 3 and agent == "walker_0":
+            seen["observation"] = np.full(4, np.nan)
+        return seen
+
+
+class Reusing(Zoo):
+    """Writes each observation of an agent into the same memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory = np.zeros(4, np.uint8)
+
+    def _observe(self, agent: str) -> Any:
+        seen = super()._observe(agent)
+        if agent == "turner_0":
+            self.memory[:] = self.count
+            seen["observation"] = self.memory
+        return seen
+
+
+@MAKERS
+@pytest.mark.parametrize("to", ["numpy", "torch"])
+def test_a_sound_environment_is_safe(make: Any, to: str) -> None:
+    pytest.importorskip(to)
+    report = arrayferry.check(make(), to, steps=60)
+    assert report.ok
+    assert report.verdict == "safe as wrapped; safe with copy=False too"
+
+
+@pytest.mark.parametrize("take_turns", [False, True])
+def test_findings_name_the_agent(take_turns: bool) -> None:
+    env = parallel_to_aec(Broken()) if take_turns else Broken()
+    report = arrayferry.check(env, "numpy", steps=30, copy=True)
+    found = {(one.kind, one.path) for one in report if one.severity != "info"}
+    path = 'obs["walker_0"]["observation"]'
+    assert found == {("nan", path), ("dtype-changed", path), ("outside-space", path)}
+
+
+def test_memory_that_is_written_again_is_found() -> None:
+    report = arrayferry.check(Reusing(), "numpy", steps=20)
+    assert report.ok
+    assert not report.shareable
+    assert {one.path for one in report.sharing} == {'obs["turner_0"]["observation"]'}
+
+
+@MAKERS
+def test_watched_environments_are_found_and_pickled(make: Any) -> None:
+    env = arrayferry.wrap(make(), "numpy", sanitize=True)
+    twin = pickle.loads(pickle.dumps(env))
+    for one in (env, twin):
+        one.reset(seed=1)
+        assert arrayferry.findings(one).ok
+        assert one.unwrapped.metadata["name"] == "zoo_v0"
+    with arrayferry.sanitize("raise"):
+        watched = arrayferry.wrap(Told({"a": np.full(2, np.nan)}, {}, {}, {}, {}), "numpy")
+    with pytest.raises(FerryError, match=r'obs\["a"\]'):
+        watched.step({"a": 1})
+
+
+class Team(gym.Env[Any, Any]):
+    """RLlib's kind: a Gymnasium environment with dicts for reward and dones."""
+
+    observation_space = spaces.Dict(a=spaces.Box(-1, 1, (2,)))
+    action_space = spaces.Dict(a=spaces.Discrete(2))
+
+    def __init__(self) -> None:
+        self.count = self.resets = 0
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        self.count, self.resets = 0, self.resets + 1
+        return {"a": np.zeros(2, np.float32)}, {}
+
+    def step(self, action: Any) -> Any:
+        self.count += 1
+        flags = {"a": self.count > 4, "__all__": self.count > 4}
+        return {"a": np.zeros(2, np.float32)}, {"a": 1.0}, flags, {"__all__": False}, {}
+
+
+def test_dicts_of_dones_do_not_end_every_episode() -> None:
+    env = Team()
+    assert arrayferry.check(env, "numpy", steps=20, copy=True).ok
+    assert env.resets == 5
+    assert arrayferry.explain(Team(), "numpy").leaves
