@@ -14,6 +14,7 @@ TENSORFLOW ?= tensorflow-cpu
 BENCH_VENV ?= .venv-bench
 
 PYTHONS ?=# the interpreters of `make wheel`; all that there are, unless you name them
+AGENTS_VENV ?= .venv-agents
 
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready-$(EXTRAS)
@@ -26,7 +27,7 @@ PURE   := $(addprefix tests/,core frameworks spaces wrappers test_speed.py)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-pure test-asan test-oldest test-newest test-tf-paddle stress bench coverage lint docs wheel release-check clean
+.PHONY: help demo test test-pure test-asan test-oldest test-newest test-tf-paddle stress bench coverage lint docs wheel release-check test-agents clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -56,6 +57,9 @@ test-newest: .venv-newest/.ready ## the tests with the newest versions that ther
 
 test-tf-paddle: $(TFP_VENV)/.ready ## the tests of TensorFlow and Paddle, in an environment of their own
 	@TF_CPP_MIN_LOG_LEVEL=2 $(TFP_VENV)/bin/$(PYTEST) -m own_process $(ARGS)
+
+test-agents: $(AGENTS_VENV)/.ready ## the tests of learners with many agents, in an environment of their own
+	@$(AGENTS_VENV)/bin/$(PYTEST) -m agents tests/agents $(ARGS)
 
 stress: $(VENV)/.ready-stress ## every goal of docs/reliability.md, with its figures; half an hour, ARGS=--quick for less
 	@$(if $(or $(findstring --quick,$(ARGS)),$(findstring --only,$(ARGS))),,$(BIN)/$(PYTEST) -n $(WORKERS) -m stress)
@@ -129,3 +133,6 @@ $(BENCH_VENV)/.ready: $(BUILT)
 
 $(TFP_VENV)/.ready: $(BUILT)
 	$(call install,$(TFP_VENV),-e ".[$(TFP_EXTRAS)]" $(TENSORFLOW),TensorFlow and Paddle (about 2 GB; some minutes))
+
+$(AGENTS_VENV)/.ready: $(BUILT)
+	$(call install,$(AGENTS_VENV),-e ".[test-agents]",learners with many agents (about 3 GB; some minutes))
