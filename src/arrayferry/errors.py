@@ -13,7 +13,8 @@
     └── WorkerError             RuntimeError   a worker process did not start, or failed too often
 
 There are two warnings: `KeptWarning`, when a leaf of an observation or action has no counterpart in the
-target and stays as it is; and `FrameworkWarning`, when an environment was taken for one of NumPy and is not.
+target and stays as it is; and `FrameworkWarning`, when an environment was taken for one of NumPy and is not,
+or a wrapper that computes with NumPy is around one of another framework.
 
 A message says where, what, and what to do:
 
@@ -141,4 +142,4 @@ class KeptWarning(UserWarning):
 
 
 class FrameworkWarning(UserWarning):
-    """An environment was given NumPy arrays before it turned out to be of another framework."""
+    """NumPy meets an environment of another framework: assumed by `wrap`, or computed with by a wrapper."""

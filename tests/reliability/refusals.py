@@ -23,6 +23,7 @@ from arrayferry._core import registry, type_cache
 from arrayferry.testing import at_offset
 from arrayferry.wrappers import _watch
 from arrayferry.wrappers._autoreset import with_dense_final
+from arrayferry.wrappers._place import Place
 from arrayferry.wrappers.pettingzoo import AECArrayConversion, ParallelArrayConversion
 from reliability.inputs import INPUTS, REFUSALS, _on_two, _read_only
 from zoo import Zoo, aec
@@ -78,6 +79,16 @@ class _Mine:
 
 def _failing(*_: Any) -> Any:
     raise RuntimeError("out of memory")
+
+
+_WITHOUT_ARRAY_API = Framework(
+    name="bytes",
+    modules=("builtins",),
+    arrays=(),
+    to_numpy=lambda value, share: np.frombuffer(value, np.uint8),
+    from_numpy=lambda array, device, share: array.tobytes(),
+    dtypes=lambda device: frozenset({"uint8"}),
+)
 
 
 def _with_framework(call: Call, **changes: Any) -> Call:
@@ -283,6 +294,7 @@ ENVIRONMENTS: dict[str, Call] = {
     'check("go left")': lambda: arrayferry.check("go left"),
     "wrappers.NumpyToTorch(vector environment)": lambda: wrappers.NumpyToTorch(_vector()),
     "wrappers.vector.NumpyToTorch(single environment)": lambda: wrappers.vector.NumpyToTorch(_single()),
+    "NormalizeObservation around a framework without an array API": lambda: Place(_WITHOUT_ARRAY_API, None),
     "step() returns four values": _step(np.zeros(2), 1.0, False, {}),
     'wrap(env, dtypes="spaces")': lambda: arrayferry.wrap(_single(), "numpy", dtypes="spaces"),  # type: ignore[call-overload]
     'wrap(env, reward_dtype="float33")': lambda: arrayferry.wrap(_single(), "numpy", reward_dtype="float33"),

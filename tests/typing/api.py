@@ -109,7 +109,7 @@ def names_of_gymnasium(
     reveal_type(statistics)
     # tuple[Box[floating[Any] | integer[Any]], def (ndarray) -> ndarray, def (ndarray) -> ndarray]
     reveal_type(rescale_box(gym.spaces.Box(-1, 1), np.float32(0), np.float32(1)))
-    # RecordEpisodeStatistics[Any, Any]
+    # RecordEpisodeStatistics
     reveal_type(vector.RecordEpisodeStatistics(envs))
     clipped: theirs.vector.ClipReward[Any, Any] = ClipReward(envs, 0, 1)
     print(recorded, kinds, clipped)

@@ -1,8 +1,8 @@
 """Gymnasium's own modules, by the names that they would have here.
 
 A module of `gymnasium.wrappers` and the one that has its name here are *twins*. The twins of the conversion
-modules are ours. All others hold Gymnasium's own objects: for each that we know there is a file, which
-editors and type checkers find; a finder makes those that only a newer Gymnasium has.
+modules are ours. All others hold Gymnasium's own objects, or subclasses of them: for each that we know there
+is a file, which editors and type checkers find; a finder makes those that only a newer Gymnasium has.
 """
 
 from __future__ import annotations
@@ -35,8 +35,13 @@ def add_names(package: str, ours: Iterable[str]) -> None:
 
     def find(name: str) -> Any:
         found = getattr(theirs, name)
-        is_submodule = getattr(found, "__name__", "") == f"{theirs.__name__}.{name}"
-        return import_module(f"{package}.{name}") if is_submodule else found
+        if getattr(found, "__name__", "") == f"{theirs.__name__}.{name}":
+            return import_module(f"{package}.{name}")
+        # What one of their modules defines, its twin has too, perhaps as a subclass.
+        home = getattr(found, "__module__", "")
+        if home.startswith(f"{theirs.__name__}."):
+            return getattr(import_module(home.replace("gymnasium", "arrayferry", 1)), name)
+        return found
 
     own.update(__all__=public, __getattr__=find, __dir__=lambda: sorted({*own, *public}))
 

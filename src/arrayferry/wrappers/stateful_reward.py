@@ -1,3 +1,28 @@
-"""The names of `gymnasium.wrappers.stateful_reward`, which are Gymnasium's own."""
+"""The names of `gymnasium.wrappers.stateful_reward`; `NormalizeReward` stays in the reward's framework."""
 
-from gymnasium.wrappers.stateful_reward import *  # noqa: F403
+from typing import TYPE_CHECKING, Any
+
+from gymnasium.core import ActType, ObsType
+from gymnasium.wrappers import stateful_reward as theirs
+
+from arrayferry.wrappers._place import lift, place_of
+from arrayferry.wrappers._statistics import discounted, scaled, update
+
+if not TYPE_CHECKING:  # also the names of newer versions
+    from gymnasium.wrappers.stateful_reward import *  # noqa: F403
+
+__all__ = ["NormalizeReward"]
+
+
+class NormalizeReward(theirs.NormalizeReward[ObsType, ActType]):
+    """Gymnasium's `NormalizeReward`, for rewards of any framework."""
+
+    def step(self, action: Any) -> Any:
+        """Take a step, and return its reward normalized."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        place = place_of(reward)
+        total = discounted(place, lift(place, self.discounted_reward), self.gamma, terminated, reward)
+        self.discounted_reward = total
+        if self._update_running_mean:
+            update(self.return_rms, place, total)
+        return obs, scaled(self.return_rms, place, reward, self.epsilon), terminated, truncated, info

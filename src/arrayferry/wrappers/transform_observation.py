@@ -1,3 +1,83 @@
-"""The names of `gymnasium.wrappers.transform_observation`, which are Gymnasium's own."""
+"""The names of `gymnasium.wrappers.transform_observation`.
 
-from gymnasium.wrappers.transform_observation import *  # noqa: F403
+Flattening, rescaling and casting stay in the framework of the observation. So do transforming and filtering,
+as Gymnasium has them; the others compute with NumPy.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from gymnasium.core import ActType, ObsType, WrapperObsType
+from gymnasium.wrappers import transform_observation as theirs
+from gymnasium.wrappers.transform_observation import FilterObservation as FilterObservation
+from gymnasium.wrappers.transform_observation import TransformObservation as TransformObservation
+
+from arrayferry.wrappers._fallback import ComputesWithNumpy
+from arrayferry.wrappers._functions import Cast, Flatten, Rescale
+
+if not TYPE_CHECKING:  # also the names of newer versions
+    from gymnasium.wrappers.transform_observation import *  # noqa: F403
+
+__all__ = [
+    "AddRenderObservation",
+    "DtypeObservation",
+    "FilterObservation",
+    "FlattenObservation",
+    "GrayscaleObservation",
+    "RescaleObservation",
+    "ReshapeObservation",
+    "ResizeObservation",
+    "TransformObservation",
+]
+
+
+class FlattenObservation(theirs.FlattenObservation[WrapperObsType, ActType, ObsType]):
+    """Gymnasium's `FlattenObservation`, for observations of any framework."""
+
+    def __init__(self, env: Any) -> None:
+        """Wrap an environment whose observations can be flattened."""
+        super().__init__(env)
+        self.func = Flatten(env.observation_space)
+
+
+class RescaleObservation(theirs.RescaleObservation[WrapperObsType, ActType, ObsType]):
+    """Gymnasium's `RescaleObservation`, for observations of any framework."""
+
+    def __init__(self, env: Any, min_obs: Any, max_obs: Any) -> None:
+        """Wrap an environment whose observation space is a Box; the bounds are NumPy's arrays, or numbers."""
+        super().__init__(env, min_obs, max_obs)
+        self.func = Rescale(env.observation_space, min_obs, max_obs)
+
+
+class DtypeObservation(theirs.DtypeObservation[WrapperObsType, ActType, ObsType]):
+    """Gymnasium's `DtypeObservation`, for observations of any framework."""
+
+    def __init__(self, env: Any, dtype: Any) -> None:
+        """Wrap an environment; `dtype` is one of NumPy's, or its name."""
+        super().__init__(env, dtype)
+        self.func = Cast(self.observation_space.dtype)
+
+
+class GrayscaleObservation(ComputesWithNumpy, theirs.GrayscaleObservation[WrapperObsType, ActType, ObsType]):
+    """Gymnasium's `GrayscaleObservation`."""
+
+
+class ReshapeObservation(ComputesWithNumpy, theirs.ReshapeObservation[WrapperObsType, ActType, ObsType]):
+    """Gymnasium's `ReshapeObservation`."""
+
+
+class ResizeObservation(ComputesWithNumpy, theirs.ResizeObservation[WrapperObsType, ActType, ObsType]):
+    """Gymnasium's `ResizeObservation`."""
+
+
+class AddRenderObservation(ComputesWithNumpy, theirs.AddRenderObservation[WrapperObsType, ActType, ObsType]):
+    """Gymnasium's `AddRenderObservation`."""
+
+
+if hasattr(theirs, "DiscretizeObservation"):  # not in all versions of Gymnasium
+
+    class DiscretizeObservation(
+        ComputesWithNumpy, theirs.DiscretizeObservation[WrapperObsType, ActType, ObsType]
+    ):
+        """Gymnasium's `DiscretizeObservation`."""
+
+    __all__ += ["DiscretizeObservation"]

@@ -1,3 +1,23 @@
-"""The names of `gymnasium.wrappers.transform_reward`, which are Gymnasium's own."""
+"""The names of `gymnasium.wrappers.transform_reward`; `ClipReward` stays in the reward's framework."""
 
-from gymnasium.wrappers.transform_reward import *  # noqa: F403
+from typing import TYPE_CHECKING, Any
+
+from gymnasium.core import ActType, ObsType
+from gymnasium.wrappers import transform_reward as theirs
+from gymnasium.wrappers.transform_reward import TransformReward as TransformReward
+
+from arrayferry.wrappers._functions import Clip
+
+if not TYPE_CHECKING:  # also the names of newer versions
+    from gymnasium.wrappers.transform_reward import *  # noqa: F403
+
+__all__ = ["ClipReward", "TransformReward"]
+
+
+class ClipReward(theirs.ClipReward[ObsType, ActType]):
+    """Gymnasium's `ClipReward`, for rewards of any framework."""
+
+    def __init__(self, env: Any, min_reward: Any = None, max_reward: Any = None) -> None:
+        """Wrap an environment; either bound may be None."""
+        super().__init__(env, min_reward, max_reward)
+        self.func = Clip(min_reward, max_reward)

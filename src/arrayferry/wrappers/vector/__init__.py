@@ -10,7 +10,7 @@ from arrayferry.wrappers.vector import pairs as _pairs
 from arrayferry.wrappers.vector.array_conversion import ArrayConversion as ArrayConversion
 from arrayferry.wrappers.vector.pairs import *
 
-if TYPE_CHECKING:  # at run time they are Gymnasium's, when they are used
+if TYPE_CHECKING:  # at run time they are found when they are used
     from arrayferry.wrappers.vector.common import *
     from arrayferry.wrappers.vector.dict_info_to_list import *
     from arrayferry.wrappers.vector.rendering import *

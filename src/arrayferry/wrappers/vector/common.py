@@ -1,3 +1,90 @@
-"""The names of `gymnasium.wrappers.vector.common`, which are Gymnasium's own."""
+"""The names of `gymnasium.wrappers.vector.common`; the statistics stay in the framework of the rewards."""
 
-from gymnasium.wrappers.vector.common import *  # noqa: F403
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers.vector import common as theirs
+
+from arrayferry.spaces.members import to_numpy
+from arrayferry.wrappers._place import Place, lift, namespace, place_of
+from arrayferry.wrappers.vector._batches import with_numpy_mask
+
+if not TYPE_CHECKING:  # also the names of newer versions
+    from gymnasium.wrappers.vector.common import *  # noqa: F403
+
+__all__ = ["RecordEpisodeStatistics"]
+
+_ON_DEVICE = "episode_returns", "episode_lengths", "prev_dones"
+
+
+class RecordEpisodeStatistics(theirs.RecordEpisodeStatistics):
+    """Gymnasium's `RecordEpisodeStatistics`, for rewards of any framework.
+
+    Returns and lengths stay on the device. The queues, and the times when the episodes began, are NumPy's.
+    """
+
+    def __init__(self, env: Any, buffer_length: int = 100, stats_key: str = "episode") -> None:
+        """Wrap a vector environment; the queues hold the last `buffer_length` episodes."""
+        super().__init__(env, buffer_length, stats_key)
+        self._is_same_step = env.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP
+        self._ended = self.prev_dones  # on the host
+
+    def reset(self, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
+        """Reset all environments, or those of a mask, and their statistics."""
+        for name in _ON_DEVICE:  # Gymnasium writes into them, and the last info holds one
+            setattr(self, name, to_numpy(getattr(self, name)))
+        found = super().reset(seed=seed, options=with_numpy_mask(options))
+        self._ended = self.prev_dones
+        self._move(place_of(found[0]))
+        return found
+
+    def step(self, actions: Any) -> Any:
+        """Take a step, and add the statistics of the episodes that end to its info."""
+        observations, rewards, terminations, truncations, infos = self.env.step(actions)
+        assert isinstance(infos, dict), (
+            f"RecordEpisodeStatistics requires infos that are a dict: {type(infos)}"
+        )
+        if (place := place_of(rewards)) is not place_of(self.episode_returns):
+            self._move(place)
+        self.episode_returns = self.episode_returns + (rewards if place is None else place.wide(rewards))
+        self.episode_lengths = self.episode_lengths + 1
+        if not self._is_same_step and self._ended.any():  # for these, the step was a reset
+            self._restart(place)
+        self.prev_dones = namespace(place).logical_or(terminations, truncations)
+        self._ended = lift(None, self.prev_dones)
+        if self._ended.any():
+            self._record(place, infos)
+            if self._is_same_step:
+                self._restart(place)
+        return observations, rewards, terminations, truncations, infos
+
+    def _move(self, place: Place | None) -> None:
+        for name in _ON_DEVICE:
+            setattr(self, name, lift(place, getattr(self, name)))
+
+    def _restart(self, place: Place | None) -> None:
+        """Begin anew where an episode has ended."""
+        xp = namespace(place)
+        for name in _ON_DEVICE[:2]:
+            sums = getattr(self, name)
+            setattr(self, name, xp.where(self.prev_dones, xp.zeros_like(sums), sums))
+        self.episode_start_times[self._ended] = time.perf_counter()
+
+    def _record(self, place: Place | None, infos: dict[str, Any]) -> None:
+        """Write the statistics of the episodes that ended."""
+        key, mask = self._stats_key, f"_{self._stats_key}"
+        if key in infos or mask in infos:
+            raise ValueError(f"the info has the key {key!r} already: {list(infos)}")
+        xp, ended = namespace(place), self._ended
+        times = np.round(time.perf_counter() - self.episode_start_times, 6)
+        statistics = {"r": self.episode_returns, "l": self.episode_lengths, "t": lift(place, times)}
+        infos[key] = {
+            name: xp.where(self.prev_dones, one, xp.zeros_like(one)) for name, one in statistics.items()
+        }
+        infos[mask] = self.prev_dones
+        self.episode_count += int(np.sum(ended))
+        self.time_queue.extend(times[ended])
+        self.return_queue.extend(lift(None, self.episode_returns)[ended])
+        self.length_queue.extend(lift(None, self.episode_lengths)[ended])

@@ -1,3 +1,51 @@
-"""The names of `gymnasium.wrappers.vector.stateful_reward`, which are Gymnasium's own."""
+"""The names of `gymnasium.wrappers.vector.stateful_reward`, which stay where the arrays are."""
 
-from gymnasium.wrappers.vector.stateful_reward import *  # noqa: F403
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers.vector import stateful_reward as theirs
+
+from arrayferry.wrappers._place import lift, namespace, place_of
+from arrayferry.wrappers._statistics import discounted, scaled, update
+
+if not TYPE_CHECKING:  # also the names of newer versions
+    from gymnasium.wrappers.vector.stateful_reward import *  # noqa: F403
+
+__all__ = ["NormalizeReward"]
+
+
+class NormalizeReward(theirs.NormalizeReward):
+    """Gymnasium's `NormalizeReward`, for rewards of any framework."""
+
+    def __init__(self, env: Any, gamma: float = 0.99, epsilon: float = 1e-8) -> None:
+        """Wrap a vector environment."""
+        super().__init__(env, gamma, epsilon)
+        self._is_same_step = env.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
+        """Reset the environments, and the rewards that were summed up."""
+        self.accumulated_reward = np.zeros(self.num_envs, np.float32)
+        self._prev_dones = np.zeros(self.num_envs, np.float32)
+        return super().reset(seed=seed, options=options)
+
+    def step(self, actions: Any) -> Any:
+        """Take a step, and return its rewards normalized."""
+        obs, reward, terminated, truncated, info = self.env.step(actions)
+        place = place_of(reward)
+        xp, before = namespace(place), lift(place, self.accumulated_reward)
+        total = discounted(place, before, self.gamma, terminated, reward)
+        active = None
+        if not self._is_same_step:  # where an episode ended in the last step, this one was a reset
+            active = lift(place, self._prev_dones) == 0
+            total = xp.where(active, total, before)
+            active = None if place is None and active.all() else active
+        total = total.astype(np.float32) if place is None else total
+        if self._update_running_mean:
+            update(self.return_rms, place, total, active)
+        dones = xp.logical_or(terminated, truncated)
+        self._prev_dones = dones.astype(np.float32) if place is None else place.cast(dones, "float32")
+        self.accumulated_reward = (
+            xp.where(dones, xp.zeros_like(total), total) if self._is_same_step else total
+        )
+        return obs, scaled(self.return_rms, place, reward, self.epsilon), terminated, truncated, info

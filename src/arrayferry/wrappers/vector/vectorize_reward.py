@@ -1,3 +1,32 @@
-"""The names of `gymnasium.wrappers.vector.vectorize_reward`, which are Gymnasium's own."""
+"""The names of `gymnasium.wrappers.vector.vectorize_reward`; `ClipReward` stays where the rewards are."""
 
-from gymnasium.wrappers.vector.vectorize_reward import *  # noqa: F403
+from typing import TYPE_CHECKING, Any
+
+from gymnasium.wrappers.vector import vectorize_reward as theirs
+from gymnasium.wrappers.vector.vectorize_reward import TransformReward as TransformReward
+from gymnasium.wrappers.vector.vectorize_reward import VectorizeTransformReward as VectorizeTransformReward
+
+from arrayferry.wrappers import transform_reward as single
+from arrayferry.wrappers._place import place_of
+
+if not TYPE_CHECKING:  # also the names of newer versions
+    from gymnasium.wrappers.vector.vectorize_reward import *  # noqa: F403
+
+__all__ = ["ClipReward", "TransformReward", "VectorizeTransformReward"]
+
+
+class ClipReward(theirs.ClipReward):
+    """Gymnasium's `ClipReward`, for rewards of any framework."""
+
+    def __init__(self, env: Any, min_reward: Any = None, max_reward: Any = None) -> None:
+        """Wrap a vector environment; either bound may be None."""
+        bounds = {"min_reward": min_reward, "max_reward": max_reward}
+        theirs.VectorizeTransformReward.__init__(self, env, single.ClipReward, **bounds)
+
+    def rewards(self, rewards: Any) -> Any:
+        """Return rewards within the bounds."""
+        clipped = self.wrapper.func(rewards)
+        if place_of(rewards) is not None:
+            return clipped
+        rewards[...] = clipped  # in their own dtype, as Gymnasium does
+        return rewards

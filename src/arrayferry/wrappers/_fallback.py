@@ -1,0 +1,31 @@
+"""Wrappers of Gymnasium's that compute with NumPy, and say so around an environment of another framework."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from arrayferry._core.messages import warn_caller
+from arrayferry.errors import FrameworkWarning
+from arrayferry.wrappers._detect import detect_framework
+
+__all__ = ["ComputesWithNumpy"]
+
+
+class ComputesWithNumpy:
+    """Warns at the first reset, where what comes in is not NumPy's and what comes out is."""
+
+    env: Any
+    _has_warned = False
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start an episode."""
+        if not self._has_warned:
+            self._has_warned = True
+            found = detect_framework(self.env)
+            if found is not None and found[0].name != "numpy":
+                name, framework = type(self).__name__, found[0].name
+                what = f"{name} computes with NumPy, and the environment in it returns {framework} arrays"
+                remedy = f"put it inside the conversion: arrayferry.wrap({name}(env, ...), {framework!r})"
+                warn_caller(f"{what}: {remedy}", FrameworkWarning)
+        result: tuple[Any, dict[str, Any]] = super().reset(seed=seed, options=options)  # type: ignore[misc]
+        return result

@@ -1,0 +1,179 @@
+"""The functions of wrappers that transform arrays where they are.
+
+On NumPy arrays they do what Gymnasium's do. They can be pickled, and take batches as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
+from functools import reduce
+from operator import getitem
+from typing import Any, TypeAlias
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector.utils import concatenate
+from gymnasium.wrappers.utils import rescale_box
+
+from arrayferry._core.dtypes import dtype_name
+from arrayferry.spaces.members import to_numpy
+from arrayferry.wrappers._place import NUMPY, Constant, Place, is_float, lift, place_of
+
+__all__ = ["Cast", "Clip", "ClipToSpace", "Flatten", "Rescale", "stack"]
+
+_ARRAYS = spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary
+
+
+class Clip:
+    """Clips between two bounds, either of which may be None."""
+
+    def __init__(self, low: Any, high: Any) -> None:
+        self.low, self.high = low, high
+        self._bounds = Constant(low), Constant(high)
+
+    def __call__(self, value: Any) -> Any:
+        """Return a value within the bounds."""
+        if type(value) in NUMPY or (place := place_of(value)) is None:
+            return np.clip(value, self.low, self.high)
+        for bound, limit in zip(self._bounds, (place.xp.maximum, place.xp.minimum)):
+            if (there := bound.at(place)) is not None:
+                # A bound does not widen a float.
+                there = place.cast(there, dtype_name(value.dtype)) if is_float(value) else there
+                value = limit(value, there)
+        return value
+
+
+class ClipToSpace:
+    """Clips actions to the action space that an environment has at that moment."""
+
+    def __init__(self, env: Any) -> None:
+        self._env, self._clip = env, Clip(None, None)
+
+    def __call__(self, action: Any) -> Any:
+        """Return an action within the bounds."""
+        space = self._env.action_space
+        if type(action) in NUMPY:
+            return np.clip(action, space.low, space.high)
+        if space.low is not self._clip.low or space.high is not self._clip.high:
+            self._clip = Clip(space.low, space.high)
+        return self._clip(action)
+
+
+class Rescale:
+    """Gymnasium's `rescale_box`, forward or backward."""
+
+    def __init__(self, box: spaces.Box, low: Any, high: Any, is_backward: bool = False) -> None:
+        self._arguments = box, low, high, is_backward
+        _, forward, backward = rescale_box(box, low, high)
+        self._on_numpy = backward if is_backward else forward
+        # The line that `forward` is: its values at 0 and 1 tell, in float64 beyond the box's own rounding.
+        intercept = forward(np.zeros(box.shape))
+        gradient = forward(np.ones(box.shape)) - intercept
+        self._gradient = Constant(gradient.astype(box.dtype))
+        self._intercept = Constant(intercept.astype(box.dtype))
+        self._is_backward = is_backward
+
+    def __call__(self, value: Any) -> Any:
+        """Return a value on the other scale."""
+        if type(value) in NUMPY or (place := place_of(value)) is None:
+            return self._on_numpy(value)
+        gradient, intercept = self._gradient.at(place), self._intercept.at(place)
+        return (value - intercept) / gradient if self._is_backward else gradient * value + intercept
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Rescale, self._arguments
+
+
+class Cast:
+    """Casts to one of NumPy's dtypes."""
+
+    def __init__(self, dtype: Any) -> None:
+        self._dtype: np.dtype[Any] = dtype
+
+    def __call__(self, value: Any) -> Any:
+        """Return a value in that dtype."""
+        if type(value) in NUMPY or (place := place_of(value)) is None:
+            return self._dtype.type(value)
+        return place.cast(value, self._dtype.name)
+
+
+class Flatten:
+    """Flattens members of a space, or batches of them, as `gymnasium.spaces.flatten` does."""
+
+    def __init__(self, space: spaces.Space[Any]) -> None:
+        self._space = space
+        flat: Any = spaces.flatten_space(space)
+        self._leaves = list(_leaves(space)) if _is_plain(space) else None
+        self._dtype = "" if flat.dtype is None else flat.dtype.name
+
+    def __call__(self, value: Any) -> Any:
+        """Return a flat array."""
+        return spaces.flatten(self._space, value) if type(value) in NUMPY else self.at(place_of(value), value)
+
+    def at(self, place: Place | None, value: Any) -> Any:
+        """Return a flat array; the place of the value is known."""
+        if place is None:
+            return spaces.flatten(self._space, value)
+        if self._leaves is None:  # text and graphs are not flattened by array functions
+            return place.asarray(spaces.flatten(self._space, to_numpy(value)))
+        return self._flat(place, value, ())
+
+    def batch(self, place: Place, value: Any, num_envs: int) -> Any:
+        """Return a flat array for each of many members; None if there is no function for this space."""
+        return None if self._leaves is None else self._flat(place, value, (num_envs,))
+
+    def _flat(self, place: Place, value: Any, shape: tuple[int, ...]) -> Any:
+        parts = []
+        for path, dtype, one_hot in self._leaves or ():
+            part = place.xp.reshape(lift(place, reduce(getitem, path, value)), (*shape, -1))
+            if one_hot is not None:
+                owner, number = (constant.at(place) for constant in one_hot)
+                part = (part if owner is None else place.xp.take(part, owner, axis=-1)) == number
+            parts.append(place.cast(place.cast(part, dtype), self._dtype))
+        return place.xp.concat(parts, axis=-1)  # a copy, also of one
+
+
+def _is_plain(space: spaces.Space[Any]) -> bool:
+    """Return whether array functions can flatten the members of a space."""
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        return all(_is_plain(part) for _, part in _parts(space))
+    return isinstance(space, _ARRAYS)
+
+
+def _parts(space: Any) -> Iterable[tuple[Any, spaces.Space[Any]]]:
+    return space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+
+
+_Leaf: TypeAlias = "tuple[tuple[Any, ...], str, tuple[Constant, Constant] | None]"
+
+
+def _leaves(space: Any, path: tuple[Any, ...] = ()) -> Iterator[_Leaf]:
+    """Yield for each leaf its path, its dtype, and what makes it one-hot if it is a number of choices."""
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        for key, part in _parts(space):
+            yield from _leaves(part, (*path, key))
+    elif isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+        counts = np.ravel(space.n if isinstance(space, spaces.Discrete) else space.nvec)
+        starts = np.broadcast_to(np.ravel(space.start), counts.shape)
+        # For every element of the result, the choice that it is about if there are many, and the number
+        # that makes it 1.
+        owner = np.repeat(np.arange(counts.size), counts) if counts.size > 1 else None
+        number = np.concatenate([start + np.arange(count) for start, count in zip(starts, counts)])
+        yield path, space.dtype.name, (Constant(owner), Constant(number.astype(space.dtype)))
+    else:
+        yield path, space.dtype.name, None
+
+
+def stack(space: Any, items: list[Any], out: Any) -> Any:
+    """Stack members of a space where the last of them is; of NumPy's, in the form of `out`."""
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        parts = {key: stack(part, [item[key] for item in items], out[key]) for key, part in _parts(space)}
+        return parts if isinstance(space, spaces.Dict) else tuple(parts.values())
+    if not isinstance(space, _ARRAYS):
+        return deepcopy(concatenate(space, items, out))
+    if (place := place_of(items[-1])) is None:
+        return concatenate(space, items, np.empty_like(out))
+    stacked = place.xp.stack([lift(place, item) for item in items])
+    is_same_kind = is_float(stacked) and is_float(space)
+    return place.cast(stacked, space.dtype.name) if is_same_kind else stacked

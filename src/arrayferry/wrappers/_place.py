@@ -1,0 +1,108 @@
+"""Where a value is: the framework and the device of its arrays, for wrappers that stay there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from arrayferry._core.convert import Converter
+from arrayferry._core.dtypes import dtype_name, next_available
+from arrayferry._core.framework import Framework
+from arrayferry._core.registry import framework_of
+from arrayferry.errors import UnsupportedError
+from arrayferry.spaces.members import to_numpy
+from arrayferry.wrappers._function import module_namespace
+
+__all__ = ["NUMPY", "Constant", "Place", "is_float", "lift", "namespace", "place_of"]
+
+# Arrays and numbers that Gymnasium's own code is right for, told without asking anybody.
+NUMPY = frozenset({np.ndarray, np.float64, np.float32, np.int64, float, int, bool})
+
+
+class Place:
+    """A framework other than NumPy, and one of its devices.
+
+    Attributes:
+        xp: the framework's array API namespace.
+        framework: the framework.
+        device: the device.
+        asarray: from any value to the same here, in memory of its own.
+    """
+
+    def __init__(self, framework: Framework, device: Any) -> None:
+        self.framework, self.xp, self.device = framework, module_namespace(framework), device
+        if not all(hasattr(self.xp, name) for name in ("astype", "concat", "logical_or")):
+            what = f"{framework.name} has no array API namespace, which this wrapper computes with"
+            hint = "put the wrapper inside the conversion: arrayferry.wrap(Wrapper(env), ...)"
+            raise UnsupportedError(what, hint)
+        self.asarray = Converter(framework, device)
+
+    def cast(self, array: Any, dtype: str) -> Any:
+        """Return an array in a dtype, or in the next one that there is here, now; itself if it is in that."""
+        found = getattr(self.xp, next_available(dtype, self.framework.dtypes(self.device)))
+        return array if array.dtype == found else self.xp.astype(array, found)
+
+    def wide(self, array: Any) -> Any:
+        """Return an array as statistics are made of it: as wide as can be, and without its gradient."""
+        return self.cast(array.detach() if hasattr(array, "detach") else array, "float64")
+
+
+def is_float(array: Any) -> bool:
+    """Return whether an array holds real floats."""
+    return "float" in dtype_name(array.dtype)
+
+
+@cache
+def _place(framework: Framework, device: Any) -> Place:
+    return Place(framework, device)
+
+
+def place_of(value: Any) -> Place | None:
+    """Return where the arrays in a value are; None if they are NumPy's, or if there are none."""
+    if type(value) in NUMPY:
+        return None
+    if isinstance(value, (dict, tuple, list, Mapping)):
+        for one in value.values() if isinstance(value, (dict, Mapping)) else value:
+            if (place := place_of(one)) is not None:
+                return place
+        return None
+    framework = framework_of(type(value))
+    if framework is None or framework.name == "numpy":
+        return None
+    device = getattr(value, "device", None)
+    # Of an array that is spread over many devices: JAX moves what it meets to it.
+    return _place(framework, None if hasattr(device, "device_set") else device)
+
+
+def namespace(place: Place | None) -> ModuleType:
+    """Return the functions for arrays of a place: NumPy's for None."""
+    return np if place is None else place.xp
+
+
+def lift(place: Place | None, value: Any) -> Any:
+    """Return a value at a place, itself if it is there."""
+    if place_of(value) is place:
+        return value
+    return to_numpy(value) if place is None else place.asarray(value)
+
+
+class Constant:
+    """A NumPy array or number, kept where it was used last."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self._place: Place | None = None
+        self._there: Any = None
+
+    def at(self, place: Place) -> Any:
+        """Return it there."""
+        if self._place is not place:
+            self._place, self._there = place, lift(place, self._value)
+        return self._there
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Constant, (self._value,)
