@@ -28,6 +28,7 @@ BUILTINS = {
     "NarrowingError": OverflowError,
     "TransferError": BufferError,
     "NotInstalledError": ImportError,
+    "WorkerError": RuntimeError,
 }
 
 

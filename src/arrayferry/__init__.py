@@ -19,7 +19,7 @@ from arrayferry._core.registry import frameworks, register_framework
 from arrayferry.errors import FerryError
 
 if TYPE_CHECKING:
-    from arrayferry import errors, sanitizer, spaces, testing, wrappers
+    from arrayferry import errors, learners, sanitizer, scale, spaces, testing, wrappers
     from arrayferry._explain import explain
     from arrayferry._in_jit import in_jit
     from arrayferry.sanitizer import findings, sanitize
@@ -49,7 +49,9 @@ __all__ = [
     "FerryError",
     # the rooms
     "errors",
+    "learners",
     "sanitizer",
+    "scale",
     "spaces",
     "testing",
     "wrappers",
@@ -69,7 +71,7 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(import_module(f"arrayferry.{_LAZY[name]}"), name)
-    if name in ("errors", "sanitizer", "spaces", "testing", "wrappers"):
+    if name in __all__:  # a room
         return import_module(f"arrayferry.{name}")
     raise AttributeError(f"module 'arrayferry' has no attribute {name!r}")
 
