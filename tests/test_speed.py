@@ -99,7 +99,9 @@ def test_cost_is_linear_in_leaves_and_free_of_depth(name):
 
     hundred = cost(dict_of(100))
     assert cost(dict_of(1000)) <= 10.5 * hundred
-    assert cost(lambda: under(100)) - hundred <= 100 * 15  # a few calls for each dict
+    assert (
+        cost(lambda: under(100)) - hundred <= 100 * 16
+    )  # a few calls for each dict and leaf below the C walk
 
 
 @pytest.mark.parametrize("name", ["torch", "jax", "numpy"])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import arrayferry
 from arrayferry.learners import sb3_vec_env
@@ -17,6 +18,8 @@ from arrayferry.learners import sb3_vec_env
 sb3 = pytest.importorskip("stable_baselines3")
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize  # noqa: E402
 
+# Not forked, because JAX may have started in this process.
+AsyncVectorEnv = partial(gym.vector.AsyncVectorEnv, context="forkserver")
 SAME_STEP, NEXT_STEP, DISABLED = AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED
 
 
@@ -71,7 +74,7 @@ def assert_same(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize("nested", [False, True])
-@pytest.mark.parametrize("kind", [SyncVectorEnv, AsyncVectorEnv])
+@pytest.mark.parametrize("kind", [SyncVectorEnv, AsyncVectorEnv], ids=["sync", "async"])
 @pytest.mark.parametrize("mode", [SAME_STEP, NEXT_STEP, DISABLED])
 def test_it_tells_what_dummy_vec_env_tells(mode: AutoresetMode, kind: Any, nested: bool) -> None:
     ours = sb3_vec_env(vectors(mode, nested, kind))
