@@ -16,6 +16,7 @@ from arrayferry.sanitizer.report import Notes, Report
 from arrayferry.sanitizer.values import Values
 from arrayferry.sanitizer.writes import Writes
 from arrayferry.wrappers._boundary import RESET, STEP
+from arrayferry.wrappers._forwarding import Forwarding
 from arrayferry.wrappers._kinds import find_kind
 
 __all__ = ["Sanitizer", "VectorSanitizer", "Watching", "findings", "watch"]
@@ -117,7 +118,7 @@ class Sanitizer(Watching, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
         return self._watch(box, lambda: self.env.step(box[0]), STEP)
 
 
-class VectorSanitizer(Watching, _VectorWrapper, RecordConstructorArgs):
+class VectorSanitizer(Watching, Forwarding, _VectorWrapper, RecordConstructorArgs):
     """Watches a vector environment; the arguments are those of `Sanitizer`."""
 
     def step(self, actions: Any) -> Any:

@@ -86,9 +86,12 @@ class ConversionWrapper(Generic[ArrayT]):
         except Exception as error:
             boundary.add_note(error, action)
             raise
+        return self._converted_step(box) if self._prepare else boundary.convert_step(box)
+
+    def _converted_step(self, box: list[Any]) -> Any:
         if self._prepare:
             box = self._prepared(self._prepare, box)
-        return boundary.convert_step(box)
+        return self._boundary.convert_step(box)
 
     def _prepared(self, prepare: list[Prepare], box: list[Any]) -> list[Any]:
         self._boundary.learn_from(box)
@@ -100,12 +103,15 @@ class ConversionWrapper(Generic[ArrayT]):
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[ArrayT, dict[str, Any]]:
         """Start an episode; options may be of any framework."""
-        boundary = self._boundary
-        box = [self.env.reset(seed=seed, options=boundary.convert_options(options))]
-        boundary.refresh_action_space()
+        return self._converted_reset(
+            [self.env.reset(seed=seed, options=self._boundary.convert_options(options))]
+        )
+
+    def _converted_reset(self, box: list[Any]) -> tuple[ArrayT, dict[str, Any]]:
+        self._boundary.refresh_action_space()
         if self._prepare_reset:
             box = self._prepared(self._prepare_reset, box)
-        return boundary.convert_reset(box)
+        return self._boundary.convert_reset(box)
 
     def render(self) -> Any:
         """Return the frames as NumPy arrays, for people and for video writers."""

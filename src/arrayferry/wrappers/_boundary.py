@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from gymnasium import spaces
 
 __all__ = ["RESET", "STEP", "Boundary", "checked"]
+
+_T = TypeVar("_T")
 
 # What the values that an environment returns are called in messages.
 RESET = ("obs", "info")
@@ -160,11 +162,11 @@ class Boundary:
 
         return Slot("reward", scalar=cast)
 
-    def convert_options(self, options: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Convert the arrays among a reset's options to the environment's framework; numbers stay numbers."""
+    def convert_options(self, options: _T) -> _T:
+        """Convert the arrays among a call's options to the environment's framework; numbers stay numbers."""
         if options and self._is_learning:
             self._detect()
-        found: dict[str, Any] | None = self._convert_options([options])
+        found: _T = self._convert_options([options])
         return found
 
     def convert_space(self, space: spaces.Space[Any], *, of_actions: bool = False) -> spaces.Space[Any]:

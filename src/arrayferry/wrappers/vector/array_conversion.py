@@ -13,6 +13,7 @@ from arrayferry._core.convert import Namespace
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers._autoreset import with_dense_final
 from arrayferry.wrappers._base import ArrayT, ConversionWrapper
+from arrayferry.wrappers._forwarding import Forwarding, converted
 from arrayferry.wrappers._watch import SanitizeMode
 
 __all__ = ["ArrayConversion"]
@@ -29,11 +30,12 @@ else:
         """Both of them."""
 
 
-class ArrayConversion(_Wrapper[ArrayT], RecordConstructorArgs):
+class ArrayConversion(Forwarding, _Wrapper[ArrayT], RecordConstructorArgs):
     """A vector environment of one framework, for an agent of another.
 
     Observations, rewards, dones and infos come out in the agent's framework; actions go in as members
-    of the batched action space. What the agent receives is its own.
+    of the batched action space. What the agent receives is its own. All else that the environment has, such
+    as its `autoreset_mode`, is here too, and `send` and `recv` or `step_async` and `step_wait` convert.
 
     Args:
         env: the vector environment to wrap.
@@ -89,6 +91,11 @@ class ArrayConversion(_Wrapper[ArrayT], RecordConstructorArgs):
         )
 
     _space_names = (*_Wrapper._space_names, "single_observation_space", "single_action_space")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return converted(self, name, super().__getattr__(name))
 
     def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Take a step in all environments, with actions of any framework."""
