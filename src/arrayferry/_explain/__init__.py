@@ -12,16 +12,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from arrayferry._core.convert import Converter, Namespace
 from arrayferry._core.messages import refuse_unknown
 from arrayferry._explain.advice import advice_for
+from arrayferry._explain.environment import explain_environment
 from arrayferry._explain.explanation import Explanation
 from arrayferry._explain.leaves import Leaf, fastest, record
 from arrayferry._explain.reasons import REASONS
+from arrayferry.wrappers._kinds import means_environment
 
 __all__ = ["REASONS", "Explanation", "Leaf", "explain"]
 
@@ -61,9 +62,7 @@ def explain(
         value["mission"] - left alone: a str is not an array
     """
     refuse_unknown(unknown, ["device", "copy", "dtypes", "steps", "seed"], of="explain")
-    if isinstance(value, str) or _is_environment(value):
-        from arrayferry._explain.environment import explain_environment
-
+    if means_environment(value):
         return explain_environment(value, to, steps, seed, device=device, copy=copy, dtypes=dtypes)
     box = [value]
     del value  # so that the box alone holds it, if the caller holds it no more
@@ -73,12 +72,3 @@ def explain(
     seconds = 0.0 if refused else fastest(converter, lambda: box)
     title = f"a value to {converter.framework.name}"
     return Explanation(title, leaves, advice_for(leaves, converter), {"out": seconds})
-
-
-def _is_environment(value: Any) -> bool:
-    gymnasium = sys.modules.get("gymnasium")  # imported already, if this is an environment
-    if gymnasium is None:
-        return False
-    from arrayferry.wrappers._kinds import find_kind
-
-    return isinstance(value, (gymnasium.Env, gymnasium.vector.VectorEnv)) or find_kind(value) is not None

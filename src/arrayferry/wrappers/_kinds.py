@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-__all__ = ["Kind", "find_kind", "register_kind", "resolve"]
+import gymnasium as gym
+
+__all__ = ["Kind", "find_kind", "how_to_make", "means_environment", "register_kind", "resolve"]
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,32 @@ class Kind:
     hint: str | None = None
 
 
+# What to do instead, where that takes more than a few words.
+_OLD_GYM = (
+    "it is of gym, which Gymnasium replaces: shimmy.GymV26CompatibilityV0(env=env) makes it a gymnasium.Env, "
+    "and shimmy.GymV21CompatibilityV0 one of gym before 0.26 (pip install shimmy)"
+)
+_VEC_ENV = (
+    "it already returns what Stable-Baselines3 takes: wrap the environments that it is made of, as in "
+    "make_vec_env(lambda: arrayferry.wrap(gymnasium.make(...), ...)); or wrap gymnasium.make_vec(...)"
+)
+_TORCHRL = (
+    "it already returns tensors: wrap the environment that it is made of, as in "
+    'torchrl.envs.GymWrapper(arrayferry.wrap(gymnasium.make(...), "torch"))'
+)
+
 _MANY_AGENTS = "num_envs is for environments written in JAX: leave it out"
 
+# One row for each class. What is only refused comes last.
 _KINDS: dict[str | type, Kind] = {
     "pettingzoo:AECEnv": Kind(wrapper="arrayferry.wrappers.pettingzoo:AECArrayConversion", hint=_MANY_AGENTS),
     "pettingzoo:ParallelEnv": Kind(
         wrapper="arrayferry.wrappers.pettingzoo:ParallelArrayConversion", hint=_MANY_AGENTS
     ),
+    "gym:Env": Kind(hint=_OLD_GYM),
+    "gymnasium:EnvSpec": Kind(hint="make it first: arrayferry.wrap(gymnasium.make(spec), ...)"),
+    "stable_baselines3:VecEnv": Kind(hint=_VEC_ENV),
+    "torchrl:EnvBase": Kind(hint=_TORCHRL),
 }
 
 
@@ -49,11 +70,38 @@ def find_kind(env: Any) -> Kind | None:
     """Return what is known of an environment's class, or of the first item of a pair `(env, params)`."""
     if type(env) is tuple and len(env) == 2:
         env = env[0]
-    for base in type(env).__mro__:
+    return _kind_of(type(env))
+
+
+def _kind_of(cls: type) -> Kind | None:
+    for base in cls.__mro__:
         kind = _KINDS.get(base) or _KINDS.get(f"{base.__module__.partition('.')[0]}:{base.__name__}")
         if kind is not None:
             return kind
     return None
+
+
+def how_to_make(value: Any) -> str | None:
+    """Return what to do with something that `wrap` does not take as it is; None if it is no environment."""
+    if (kind := find_kind(value)) is not None:
+        return kind.hint
+    if isinstance(value, str):
+        return f"make it first: arrayferry.wrap(gymnasium.make({value!r}), ...)"
+    if isinstance(value, type) and _is_environment(value):
+        return f"pass an instance, not the class: arrayferry.wrap({value.__name__}(...), ...)"
+    if isinstance(value, (list, tuple)) and any(_is_environment(type(one)) for one in value):
+        many = "gymnasium.vector.SyncVectorEnv([make_one, ...]), of functions that make one each"
+        return f"wrap each of them, or make a vector environment: {many}"
+    return None
+
+
+def means_environment(value: Any) -> bool:
+    """Return whether a value is an environment of any known kind, or something to make one of."""
+    return _is_environment(type(value)) or find_kind(value) is not None or how_to_make(value) is not None
+
+
+def _is_environment(cls: type) -> bool:
+    return issubclass(cls, (gym.Env, gym.vector.VectorEnv)) or _kind_of(cls) is not None
 
 
 def resolve(function: str | Callable[..., Any]) -> Callable[..., Any]:

@@ -9,15 +9,17 @@ from typing import Any
 import gymnasium as gym
 
 from arrayferry.errors import UnsupportedError
+from arrayferry.wrappers._kinds import find_kind, resolve
 
 __all__ = ["opened"]
 
 
 @contextmanager
 def opened(env: Any) -> Iterator[Any]:
-    """Give an environment as it is; one that is named by its id is made, and closed at the end."""
+    """Give an environment as Gymnasium's; one that is named by its id is made, and closed at the end."""
     if not isinstance(env, str):
-        yield env
+        kind = find_kind(env)
+        yield env if kind is None or kind.adapt is None else resolve(kind.adapt)(env, None)
         return
     try:
         made = gym.make(env)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypedDict, overload
 
 import gymnasium as gym
@@ -12,7 +13,7 @@ from arrayferry._core.convert import Namespace
 from arrayferry._core.messages import refuse_unknown
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers import array_conversion as single
-from arrayferry.wrappers._kinds import find_kind, resolve
+from arrayferry.wrappers._kinds import find_kind, how_to_make, resolve
 from arrayferry.wrappers.vector import array_conversion as vector
 
 if TYPE_CHECKING:
@@ -155,7 +156,8 @@ def _adapted(env: Any, num_envs: int | None) -> tuple[Any, Any]:
     hint = None if kind is None else kind.hint
     has_wrapper = kind is not None and kind.wrapper is not None
     if not has_wrapper and not isinstance(env, (VectorEnv, gym.Env)):
-        raise UnsupportedError(f"{_described(env)} is not a Gymnasium environment", hint or _how_to_make(env))
+        what = f"{_described(env)} is not a Gymnasium environment"
+        raise UnsupportedError(what, how_to_make(env) or _any_environment(env))
     if num_envs is not None:
         what = f"num_envs={num_envs} for {_described(env)}, which is an environment to step already"
         raise UnsupportedError(what, hint or "make many of it with gymnasium.make_vec, and wrap those")
@@ -166,10 +168,12 @@ def _adapted(env: Any, num_envs: int | None) -> tuple[Any, Any]:
 
 
 def _described(env: Any) -> str:
+    if isinstance(env, type):
+        return f"the class {env.__qualname__}"
     return repr(env) if isinstance(env, str) else type(env).__qualname__
 
 
-def _how_to_make(env: Any) -> str:
-    if isinstance(env, str):
-        return f"make it first: arrayferry.wrap(gymnasium.make({env!r}), ...)"
+def _any_environment(env: Any) -> str:
+    if isinstance(env, FunctionType):
+        return "call it first, if it makes an environment"
     return "pass a gymnasium.Env or a gymnasium.vector.VectorEnv, such as gymnasium.make(...) returns"
