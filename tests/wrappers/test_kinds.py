@@ -51,7 +51,7 @@ def test_an_id_is_for_explain_and_check() -> None:
 
 
 @pytest.mark.parametrize(
-    ("thing", "hint"), [(lambda: Counter(), "call it first"), (3, "gymnasium.make(...)")]
+    ("thing", "hint"), [(lambda: Counter(), "call it first"), (None, "gymnasium.make(...)")]
 )
 def test_what_is_no_environment(thing: Any, hint: str) -> None:
     with pytest.raises(arrayferry.errors.UnsupportedError) as caught:

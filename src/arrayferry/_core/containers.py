@@ -31,6 +31,7 @@ __all__ = [
     "container_of",
     "register_container",
     "register_named",
+    "register_registry",
     "wrap_errors",
 ]
 
@@ -124,6 +125,13 @@ def _functions_of(cls: type) -> Functions | None:
     for name, functions in _named.items():
         if (base := find_class(name)) is not None and issubclass(cls, base):
             return functions
+    own = _own_functions(cls)
+    if own is None or dataclasses.is_dataclass(cls):
+        return next(filter(None, (find(cls, own) for find in _registries)), own)
+    return own
+
+
+def _own_functions(cls: type) -> Functions | None:
     if issubclass(cls, Enum):
         return None
     if issubclass(cls, tuple) and hasattr(cls, "n_sequence_fields"):
@@ -158,6 +166,15 @@ def register_named(name: str, functions: Functions | None) -> None:
         functions: what opens and builds, as in `Container`; None for objects that stay as they are.
     """
     _named[name] = functions
+
+
+# Asked about dataclasses, and about what is no container otherwise: `(class, our own way)` to a better one.
+_registries: list[Callable[[type, Functions | None], Functions | None]] = []
+
+
+def register_registry(find: Callable[[type, Functions | None], Functions | None]) -> None:
+    """Ask a library that has a registry of its own, which knows what in a container is not to be touched."""
+    _registries.append(find)
 
 
 _registered: dict[type, Container] = {}

@@ -5,11 +5,12 @@ A file names its framework but does not import it; the framework is imported whe
 
 from __future__ import annotations
 
-from arrayferry._core.containers import register_named
+from arrayferry._core.containers import register_named, register_registry
 from arrayferry._core.registry import register_fallback, register_framework
 from arrayferry._frameworks import (
     _containers,
     _generic,
+    _pytrees,
     array_api_strict,
     cupy,
     dask,
@@ -30,3 +31,5 @@ register_fallback(target=_generic.framework_of_module, source=_generic.framework
 
 for _name, _functions in _containers.NAMED.items():
     register_named(_name, _functions)
+
+register_registry(_pytrees.find_pytree)

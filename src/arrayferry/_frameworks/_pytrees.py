@@ -1,0 +1,79 @@
+"""Classes that are registered as pytrees of JAX: their leaves are converted, what JAX calls static is not.
+
+* a dataclass, such as a `flax.struct` or `mjx.Data` -> the same attributes, those that are JAX's children new
+* any other registered class -> what its own functions make of the converted children
+
+Either way `jax.tree.structure` says the same of what went in and of what came out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Any
+
+from arrayferry._core.objects import Functions
+from arrayferry._core.walk import Attribute
+
+__all__ = ["find_pytree"]
+
+
+def find_pytree(cls: type, own: Functions | None) -> Functions | None:
+    """Return what opens and builds objects of a class as JAX does; None if it is not registered there.
+
+    Args:
+        cls: the class.
+        own: what opens and builds all attributes of a dataclass.
+    """
+    tree_util = sys.modules.get("jax.tree_util")  # whoever has registered something has imported it
+    if tree_util is None or not _is_registered(tree_util, cls):
+        return None
+
+    def open(old: Any) -> tuple[_Children, list[Any]]:
+        found, treedef = tree_util.tree_flatten_with_path(old, is_leaf=lambda node: node is not old)
+        names = [_name(path[0]) for path, _ in found]
+        children = [child for _, child in found]
+        if own is not None and dataclasses.is_dataclass(cls):
+            keys, values = own[0](old)
+            places = {key: index for index, key in enumerate(keys)}
+            if all(places.get(name) is not None for name in names):
+                return _Children(names, rest=(keys, values, [places[name] for name in names])), children
+        return _Children(names, treedef), children
+
+    def build(old: Any, names: _Children, new: list[Any]) -> Any:
+        if names.rest is None or own is None:
+            return tree_util.tree_unflatten(names.treedef, new)
+        keys, values, places = names.rest
+        values = [*values]
+        for place, value in zip(places, new):
+            values[place] = value
+        return own[1](old, keys, values)
+
+    return open, build
+
+
+class _Children(list[Any]):
+    """The names of a node's children.
+
+    Attributes:
+        treedef: what JAX builds the node of.
+        rest: of a dataclass, the keys and values of all its attributes, and where the children are in them.
+    """
+
+    def __init__(self, names: list[Any], treedef: Any = None, rest: Any = None) -> None:
+        super().__init__(names)
+        self.treedef, self.rest = treedef, rest
+
+
+def _name(key: Any) -> Any:
+    """Return what JAX calls a child: an attribute, a key or a number."""
+    if hasattr(key, "name"):
+        return Attribute(key.name)
+    return getattr(key, "key", getattr(key, "idx", key))
+
+
+def _is_registered(tree_util: Any, cls: type) -> bool:
+    if hasattr(tree_util, "is_tree_node"):
+        return bool(tree_util.is_tree_node(cls))
+    # Older versions of JAX tell it only of an object.
+    return cls in getattr(sys.modules.get("jax._src.tree_util"), "_registry", ())
