@@ -9,7 +9,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from arrayferry import Converter, convert
+from arrayferry import Converter, convert, register_leaf
+from arrayferry._core.registry import framework_of
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 from arrayferry.testing import LAYOUTS, bits, edges, overwrite
 from structures import zip_leaves
@@ -205,3 +206,83 @@ def test_class_that_only_talks_about_arrays_is_a_leaf():
 
     leaf = Reader()
     assert convert([leaf], "numpy")[0] is leaf
+
+
+class OnGPU:
+    """Says that its memory is on a GPU, of which it can make a copy, as the arrays of Numba can."""
+
+    def __init__(self, values, on_gpu=True):
+        self._values, self._on_gpu = values, on_gpu
+
+    @property
+    def __cuda_array_interface__(self):
+        if not self._on_gpu:
+            raise AttributeError("it is on the CPU")
+        return {
+            "shape": self._values.shape,
+            "typestr": self._values.dtype.str,
+            "data": (0, False),
+            "version": 3,
+        }
+
+    def copy_to_host(self):
+        return self._values.copy()
+
+
+class OnlyOnGPU(OnGPU):
+    copy_to_host = None
+
+
+def test_an_object_with_the_cuda_array_interface_is_an_array_on_its_device(name):
+    values = edges("int32")
+    source = OnGPU(values)
+    assert not framework_of(OnGPU).devices.on_host(source)
+    result = convert({"x": source}, name)["x"]
+    assert bits(result) == bits(values)
+    with pytest.raises(SharingError, match=r'value\["x"\]'):
+        convert({"x": source}, name, copy=False)
+
+
+def test_one_that_nobody_here_can_read_is_an_error(name):
+    with pytest.raises(UnsupportedError, match="OnlyOnGPU does not give its values"):
+        convert(OnlyOnGPU(edges("int32")), name)
+
+
+def test_it_must_be_what_it_says_it_is(name):
+    class Lies(OnGPU):
+        def copy_to_host(self):
+            return self._values.astype("float32")
+
+    with pytest.raises(UnsupportedError, match="does not give its values"):
+        convert(Lies(edges("int32")), name)
+
+
+def test_torch_and_cupy_are_asked_by_their_own_functions(monkeypatch):
+    torch = pytest.importorskip("torch")
+    values = edges("float32")
+    asked = []
+
+    def as_tensor(array, device):
+        asked.append(device)
+        return torch.from_numpy(array._values)
+
+    monkeypatch.setattr(torch, "as_tensor", as_tensor)
+    assert bits(convert(OnlyOnGPU(values), "numpy")) == bits(values)
+    assert asked == ["cuda"]
+
+
+def test_an_image_stays_one_and_what_is_registered_does_not(name):
+    image = pytest.importorskip("PIL.Image").new("RGB", (3, 2))
+    assert hasattr(type(image), "__array_interface__")
+    assert convert([image], name)[0] is image
+
+    class Sensor:
+        """As simulators have them: a view of their memory."""
+
+        values = edges("float32")
+        __array_interface__ = property(lambda self: self.values.__array_interface__)
+
+    sensor = Sensor()
+    assert convert([sensor], name)[0] is sensor
+    register_leaf(Sensor, lambda value, convert: convert(np.asarray(value)))
+    assert bits(convert([sensor], name)[0]) == bits(Sensor.values)

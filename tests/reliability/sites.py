@@ -68,6 +68,7 @@ ELSEWHERE = {
     "_frameworks/cupy.py": "needs a GPU",
     "_frameworks/tensorflow.py": "needs a process of its own",
     "_frameworks/paddle.py": "needs a process of its own",
+    "_frameworks/warp.py": "needs warp-lang, which tests/field has",
     "_frameworks/_containers.py": "needs tensordict",
     "_core/leaf.py _from_device": "needs a GPU",
 }

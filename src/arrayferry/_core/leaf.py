@@ -169,7 +169,7 @@ class LeafConverter:
         return self._from_device if by_dlpack else self._through_numpy
 
     def _within(self, source: Framework, array: Any) -> Any:
-        name = dtype_name(array.dtype)
+        name = dtype_name(_dtype_of(array))
         wanted, share = self._wanted(name), self.shares
         if source.copy_within is not None:
             found = source.copy_within(array, self.device, wanted, share)
@@ -191,7 +191,7 @@ class LeafConverter:
     def _from_device(self, source: Framework, array: Any) -> Any:
         if source.devices.on_host(array):
             return self._through_numpy(source, array)
-        target, name = self.target, dtype_name(array.dtype)
+        target, name = self.target, dtype_name(_dtype_of(array))
         wanted, share = self._wanted(name), self.shares
         assert target.from_dlpack is not None
         assert target.copy_within is not None
@@ -229,8 +229,9 @@ class LeafConverter:
         if cast is None:
             available = self.target.dtypes(self.device if device is None else device)
             cast = self._casts[dtype, dtype.num, available]
-            if cast is None:
-                return KEEP if source is not None else self.array_without_counterpart(array, mine)
+            if cast is None:  # NumPy holds its own structured dtypes, wherever an array came from
+                is_kept = source is not None and not (self._is_numpy and dtype.names)
+                return KEEP if is_kept else self.array_without_counterpart(array, mine)
         if self.shares and not mine:
             return self._share(array, cast, source)
         if cast.halves and array.nbytes < ownership.LARGE and (half := halved(array)) is not None:
@@ -293,3 +294,8 @@ class LeafConverter:
             return source.name, self.target.name
         by_dlpack = way == self._from_device and not source.devices.on_host(value)
         return source.name, "dlpack" if by_dlpack else "numpy", self.target.name
+
+
+def _dtype_of(array: Any) -> Any:
+    """Return an array's dtype; a framework's own kind of number is one itself."""
+    return getattr(array, "dtype", type(array))

@@ -21,10 +21,11 @@ from arrayferry._frameworks import (
     sparse,
     tensorflow,
     torch,
+    warp,
 )
 
 # The table. In this order they are asked whether an array is theirs.
-for _framework in (numpy, torch, jax, cupy, dask, sparse, array_api_strict, mlx, tensorflow, paddle):
+for _framework in (numpy, torch, jax, cupy, dask, sparse, array_api_strict, mlx, warp, tensorflow, paddle):
     register_framework(_framework.FRAMEWORK)
 
 register_fallback(target=_generic.framework_of_module, source=_generic.framework_of_type)

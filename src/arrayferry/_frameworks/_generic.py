@@ -2,6 +2,8 @@
 
 * as a target -> `module.asarray` of private memory; dtype and shape of the result are checked
 * as a source -> DLPack, `__array__` or a method of its own, whichever gives the array's true values
+* an object with `__cuda_array_interface__` -> an array on a GPU: by DLPack, or by who can read it there
+* one with only `__array_interface__` -> unchanged, as images are; `register_leaf` makes it an array
 * its dtypes and default dtypes -> found by trying
 """
 
@@ -35,6 +37,9 @@ _COPIES: tuple[Callable[[Any], Any], ...] = (
     lambda array: array.numpy(),
     lambda array: array.to_numpy(),
     lambda array: array.unwrap_numpy(),
+    lambda array: array.copy_to_host(),
+    lambda array: sys.modules["cupy"].asarray(array).get(),
+    lambda array: sys.modules["torch"].as_tensor(array, device="cuda").cpu().numpy(),
 )
 
 
@@ -42,7 +47,7 @@ def to_numpy(array: Any, share: bool) -> Array | None:
     """Return a view or a copy, whichever the array gives; None if its elements are not numbers."""
     has_counterpart = True
     # What has no dtype to compare with is exact only by DLPack, which carries it: a null may become a NaN.
-    exact = _COPIES if hasattr(array, "dtype") else _DLPACK
+    exact = _COPIES if hasattr(array, "dtype") or _is_on_gpu(array) else _DLPACK
     for read in _VIEWS if share else exact:
         try:
             found = read(array)
@@ -64,14 +69,24 @@ def to_numpy(array: Any, share: bool) -> Array | None:
     raise UnsupportedError(what, "convert it by hand, or register_framework()")
 
 
+def _is_on_gpu(array: Any) -> bool:
+    return bool(_interface(array))  # on the CPU, the arrays of some libraries say that they have none
+
+
 def _matches(array: Any, other: Array) -> bool:
     """Return whether dtype and shape are the same; an array without one of them matches in that."""
+    dtype = np.dtype(_interface(array)["typestr"]) if _interface(array) else other.dtype
     name: str = other.dtype.name
-    return _shape(array, other) == other.shape and dtype_name(getattr(array, "dtype", other.dtype)) == name
+    return _shape(array, other) == other.shape and dtype_name(getattr(array, "dtype", dtype)) == name
 
 
 def _shape(array: Any, other: Array) -> tuple[Any, ...]:
-    return tuple(getattr(array, "shape", other.shape))
+    return tuple(getattr(array, "shape", _interface(array).get("shape", other.shape)))
+
+
+def _interface(array: Any) -> dict[str, Any]:
+    found = getattr(array, "__cuda_array_interface__", None)
+    return found if isinstance(found, dict) else {}
 
 
 def from_numpy(module: ModuleType, array: Array, device: Any, share: bool) -> Any:
@@ -168,15 +183,22 @@ def framework_of_module(module: ModuleType) -> Framework:
         from_numpy=partial(from_numpy, module),
         dtypes=cache(partial(dtypes, module)),
         default_dtypes=cache(partial(default_dtypes, module)),
-        devices=Devices(find=partial(find_device, module), available=partial(available_devices, module)),
+        devices=Devices(
+            find=partial(find_device, module),
+            available=partial(available_devices, module),
+            on_host=lambda array: not _is_on_gpu(array),
+        ),
     )
+
+
+_PROTOCOLS = ("__array_namespace__", "__dlpack__", "__cuda_array_interface__")
 
 
 def framework_of_type(cls: type) -> Framework | None:
     """Return the framework that objects of this type belong to; None if they are not arrays."""
     if issubclass(cls, np.generic):  # a number, not an array
         return None
-    if not (hasattr(cls, "__array_namespace__") or hasattr(cls, "__dlpack__")):
+    if not any(hasattr(cls, name) for name in _PROTOCOLS):
         return None
     name = str(cls.__module__).partition(".")[0]
     return framework_of_module(sys.modules.get(name) or ModuleType(name))

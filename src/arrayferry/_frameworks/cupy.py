@@ -60,7 +60,7 @@ def from_dlpack(array: Any) -> cupy.ndarray:
     """Return an array on the same device memory."""
     import cupy
 
-    return cupy.from_dlpack(array)
+    return cupy.from_dlpack(array) if hasattr(array, "__dlpack__") else cupy.asarray(array)
 
 
 def find_device(spec: Any) -> Any:

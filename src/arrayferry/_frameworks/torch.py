@@ -169,6 +169,8 @@ def from_dlpack(array: Any) -> torch.Tensor:
     """Return a tensor on the same device memory."""
     import torch
 
+    if not hasattr(array, "__dlpack__"):
+        return torch.as_tensor(array, device="cuda")  # which reads __cuda_array_interface__
     return torch.from_dlpack(array)  # type: ignore[attr-defined]
 
 

@@ -226,7 +226,7 @@ class Boundary:
     def _learn(self, framework: Framework, array: Any) -> bool:
         """Learn the environment's framework and device from an array of its own; return whether it did."""
         # Text says nothing: an environment of any framework has it.
-        if self._is_learning and can_make_arrays(framework) and is_known(array.dtype):
+        if self._is_learning and can_make_arrays(framework) and is_known(getattr(array, "dtype", "")):
             here = framework.devices.of(array) if self._env_device is None else self._env_device
             self._is_learning = False
             try:
