@@ -11,6 +11,8 @@ TFP_VENV   ?= .venv-tfp
 TFP_EXTRAS ?= paddle,test
 TENSORFLOW ?= tensorflow-cpu
 
+FIELD_VENV ?= .venv-field
+
 BENCH_VENV ?= .venv-bench
 
 PYTHONS ?=# the interpreters of `make wheel`; all that there are, unless you name them
@@ -27,7 +29,7 @@ PURE   := $(addprefix tests/,core frameworks spaces wrappers test_speed.py)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-pure test-asan test-oldest test-newest test-tf-paddle stress bench coverage lint docs wheel release-check test-agents clean
+.PHONY: help demo test test-pure test-asan test-oldest test-newest test-tf-paddle stress bench coverage lint docs wheel release-check test-agents test-field clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -60,6 +62,9 @@ test-tf-paddle: $(TFP_VENV)/.ready ## the tests of TensorFlow and Paddle, in an 
 
 test-agents: $(AGENTS_VENV)/.ready ## the tests of learners with many agents, in an environment of their own
 	@$(AGENTS_VENV)/bin/$(PYTEST) -m agents tests/agents $(ARGS)
+
+test-field: $(FIELD_VENV)/.ready ## the environments of other packages, and Warp, in an environment of their own
+	@$(FIELD_VENV)/bin/$(PYTEST) tests/field $(ARGS)
 
 stress: $(VENV)/.ready-stress ## every goal of docs/reliability.md, with its figures; half an hour, ARGS=--quick for less
 	@$(if $(or $(findstring --quick,$(ARGS)),$(findstring --only,$(ARGS))),,$(BIN)/$(PYTEST) -n $(WORKERS) -m stress)
@@ -130,6 +135,9 @@ $(VENV)/.ready-docs: $(READY)
 
 $(BENCH_VENV)/.ready: $(BUILT)
 	$(call install,$(BENCH_VENV),-e ".[bench]",the rivals of the benchmark (about 3 GB; some minutes))
+
+$(FIELD_VENV)/.ready: $(BUILT)
+	$(call install,$(FIELD_VENV),-e ".[test-field]",the environments of other packages (about 4 GB; some minutes))
 
 $(TFP_VENV)/.ready: $(BUILT)
 	$(call install,$(TFP_VENV),-e ".[$(TFP_EXTRAS)]" $(TENSORFLOW),TensorFlow and Paddle (about 2 GB; some minutes))

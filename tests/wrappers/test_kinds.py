@@ -5,6 +5,7 @@ The packages are not here: `tests/envs_field` meets the real ones.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -62,3 +63,16 @@ def test_what_is_no_environment(thing: Any, hint: str) -> None:
 @pytest.mark.parametrize("value", [[np.zeros(2), 1.5], (np.zeros(2), {"gravity": 9.8}), {"a": None}, int])
 def test_other_values_are_explained_as_values(value: Any) -> None:
     assert arrayferry.explain(value, "numpy").title == "a value to numpy"
+
+
+def test_shimmy_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "shimmy", None)
+    for call in (arrayferry.wrap, arrayferry.explain, arrayferry.check):
+        with pytest.raises(arrayferry.errors.NotInstalledError, match="Shimmy") as caught:
+            call(of("dm_env._environment", "Environment"), "numpy")
+        assert caught.value.hint == "pip install arrayferry[dm]"
+
+
+def test_a_dm_env_environment_is_the_one_that_it_is() -> None:
+    with pytest.raises(arrayferry.errors.UnsupportedError, match="num_envs=3"):
+        arrayferry.wrap(of("dm_env._environment", "Environment"), "numpy", num_envs=3)

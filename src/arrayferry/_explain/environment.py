@@ -78,7 +78,7 @@ class _Run:
     def title(self) -> str:
         """Which environment, and where to."""
         spec = getattr(self._env, "spec", None)
-        name = type(self._env).__name__ if spec is None else spec.id
+        name = getattr(spec, "id", type(self._env).__name__)
         many = f" x {self._env.num_envs}" if self.is_vector else ""
         if isinstance(self._boundary, AgentsBoundary):
             name = str(self._env)

@@ -15,6 +15,7 @@ from arrayferry.sanitizer.leaves import PASSED, read
 from arrayferry.sanitizer.report import Notes, Report
 from arrayferry.sanitizer.values import Values
 from arrayferry.sanitizer.writes import Writes
+from arrayferry.spaces.batched import observation_space_of
 from arrayferry.wrappers._boundary import RESET, STEP
 from arrayferry.wrappers._forwarding import Forwarding
 from arrayferry.wrappers._kinds import find_kind
@@ -84,7 +85,7 @@ class Watching:
 
     def _space_of(self, obs: Any) -> Any:
         """Return the space that an observation should be in."""
-        return self.env.observation_space
+        return observation_space_of(self.env)
 
     def _look(self, look: Callable[..., None], *arguments: Any) -> None:
         try:

@@ -3,6 +3,7 @@
 | file | the one idea |
 |---|---|
 | `members.py` | from an action to what `space.sample()` would have returned in its place |
+| `batched.py` | the spaces of vector environments that have only those of a single one |
 | `casting.py` | observations in the dtypes that their space declares, and rewards in one, checked |
 | `target.py` | a space whose `sample` returns and whose `contains` accepts another framework's arrays |
 """

@@ -17,9 +17,10 @@ from arrayferry._core.registry import describe, framework_of
 from arrayferry._core.speedups import speedups
 from arrayferry._core.type_cache import TypeCache
 from arrayferry.errors import FerryError
+from arrayferry.spaces.batched import action_space_of
 from arrayferry.spaces.members import Caster, to_numpy
 
-__all__ = ["live_member_caster", "note_mismatch", "owner_of_action_space"]
+__all__ = ["MakesSpaces", "live_member_caster", "note_mismatch", "owner_of_action_space"]
 
 
 def owner_of_action_space(env: Any, space: spaces.Space[Any]) -> Any:
@@ -29,20 +30,24 @@ def owner_of_action_space(env: Any, space: spaces.Space[Any]) -> Any:
         if type(owner).action_space not in theirs:
             break
         owner = owner.env
-    return owner if owner.action_space is space else _MakesSpaces(env, space)
+    return owner if owner.action_space is space else MakesSpaces(env, space)
 
 
-class _MakesSpaces:
-    """Stands for an environment that makes an action space whenever it is asked: an equal one is the same."""
+class MakesSpaces:
+    """Stands for an environment whose action space is made when it is asked for: an equal one is the same.
+
+    Some environments make it anew every time; of some, we make one for a batch of what they have.
+    """
 
     def __init__(self, env: Any, space: spaces.Space[Any]) -> None:
-        self._env, self._space = env, space
+        self._env, self._made_of, self._space = env, env.action_space, space
 
     @property
     def action_space(self) -> spaces.Space[Any]:
         """The known one, unless the environment has another."""
-        now: spaces.Space[Any] = self._env.action_space
-        return self._space if now == self._space else now
+        now = self._env.action_space
+        same = now is self._made_of or now == self._made_of
+        return self._space if same else action_space_of(self._env)
 
 
 # The members of a Discrete space up to this size are made beforehand.

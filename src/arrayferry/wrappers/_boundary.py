@@ -27,10 +27,16 @@ from arrayferry._core.registry import (
 )
 from arrayferry._core.walk import Slot
 from arrayferry.errors import DeviceError, FerryError, FrameworkWarning, KeptWarning, UnsupportedError
+from arrayferry.spaces.batched import action_space_of
 from arrayferry.spaces.casting import cast_reward, known_dtype
 from arrayferry.spaces.members import member_caster
 from arrayferry.spaces.target import convert_space
-from arrayferry.wrappers._actions import live_member_caster, note_mismatch, owner_of_action_space
+from arrayferry.wrappers._actions import (
+    MakesSpaces,
+    live_member_caster,
+    note_mismatch,
+    owner_of_action_space,
+)
 from arrayferry.wrappers._detect import arrays_in, detect_framework
 
 if TYPE_CHECKING:
@@ -90,7 +96,7 @@ class Boundary:
         self._env_device, self.target_device = env_device, target_device
         self._is_learning, self._has_assumed_numpy = env_xp is None, False
         self._warned: set[str] = set()
-        self._take_action_space(env.action_space)
+        self._take_action_space(action_space_of(env))
         self.outgoing = Converter(target_xp, target_device, copy=copy, dtypes=dtypes)
         if self._is_learning:
             self.outgoing._on_array = self._learn
@@ -131,7 +137,9 @@ class Boundary:
 
     def refresh_action_space(self) -> None:
         """Use the action space that the environment has now."""
-        if (space := self._env.action_space) is not self.action_space:
+        made = isinstance(self._space_owner, MakesSpaces)
+        space = (self._space_owner if made else self._env).action_space
+        if space is not self.action_space:
             self._take_action_space(space)
             self._set_env_framework(self.incoming.framework, self.incoming.device)
 

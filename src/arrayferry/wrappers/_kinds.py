@@ -54,6 +54,7 @@ _KINDS: dict[str | type, Kind] = {
     "pettingzoo:ParallelEnv": Kind(
         wrapper="arrayferry.wrappers.pettingzoo:ParallelArrayConversion", hint=_MANY_AGENTS
     ),
+    "dm_env:Environment": Kind(adapt="arrayferry.envs.dm_env:as_gymnasium"),
     "gym:Env": Kind(hint=_OLD_GYM),
     "gymnasium:EnvSpec": Kind(hint="make it first: arrayferry.wrap(gymnasium.make(spec), ...)"),
     "stable_baselines3:VecEnv": Kind(hint=_VEC_ENV),

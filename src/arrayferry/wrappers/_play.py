@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from arrayferry.spaces.batched import action_space_of
 from arrayferry.spaces.members import to_numpy
 from arrayferry.wrappers._autoreset import reset_finished
 from arrayferry.wrappers._boundary import Boundary
@@ -17,15 +18,23 @@ class Player:
 
     def __init__(self, env: Any) -> None:
         self._env = env
+        self._made_of: Any = None
+        self._actions: Any = None
+
+    def _action_space(self) -> Any:
+        """Return the space of what a step takes, made again only if the environment has another."""
+        if (space := self._env.action_space) is not self._made_of:
+            self._made_of, self._actions = space, action_space_of(self._env)
+        return self._actions
 
     def reset(self, env: Any, seed: int | None) -> None:
         """Seed the actions, and start an episode of the environment, or of a wrapper around it."""
-        self._env.action_space.seed(seed)
+        self._action_space().seed(seed)
         env.reset(seed=seed)
 
     def sample(self) -> Any:
         """Return the next action."""
-        return self._env.action_space.sample()
+        return self._action_space().sample()
 
     def boundary(self, boundary: Boundary) -> Boundary:
         """Return the one that the next action goes through."""

@@ -1,0 +1,1 @@
+"""Environments of other interfaces as Gymnasium environments, which `arrayferry.wrap` calls by itself."""
