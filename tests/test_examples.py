@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-NEEDS = {"ppo_torch": "torch", "pettingzoo_torch": "mpe2"}
+NEEDS = {"dm_control_torch": "dm_control", "pettingzoo_torch": "mpe2", "ppo_torch": "torch"}
 
 
 @pytest.fixture

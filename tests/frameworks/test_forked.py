@@ -97,7 +97,8 @@ def test_both_would_hang_otherwise(run_python):
         "large, array = torch.ones(1000, 1000), jnp.ones(4) + 1\n"
         "torch.set_num_threads(4); large.clone()\n"
         "forked('torch', lambda: large.clone())\n"
-        "forked('jax', lambda: (array * 3).block_until_ready())\n"
+        "allow = lambda: jax.config.update('jax_transfer_guard_host_to_device', 'allow')\n"
+        "forked('jax', lambda: (allow(), (array * 3).block_until_ready()))\n"
     )
     assert run_python(code).splitlines() == ["torch hung", "jax hung"]
 
@@ -112,3 +113,71 @@ def test_jax_still_tells_whether_it_has_started(run_python):
         "print(ours._has_started(), jax.numpy.ones(1).sum(), ours._has_started())\n"
     )
     assert printed == "False 1.0 True\n"
+
+
+ENVIRONMENTS = """
+import gymnasium as gym, jax, jax.numpy as jnp
+
+class Computes(gym.Env):
+    observation_space, action_space = gym.spaces.Box(-9, 9, (2,)), gym.spaces.Discrete(2)
+
+    def __init__(self):
+        self.state = jnp.zeros(2)
+
+    def reset(self, *, seed=None, options=None):
+        self.state = jax.random.uniform(jax.random.PRNGKey(seed or 0), (2,))
+        return self.state, {}
+
+    def step(self, action):
+        self.state = self.state + action
+        return self.state, 0.0, False, False, {}
+
+def tell(call):
+    try:
+        call()
+        print("worked", flush=True)
+    except Exception as error:
+        print(type(error).__name__, flush=True)
+"""
+
+IN_A_FORK = """
+made = Computes()
+made.reset(seed=1)
+wrapped = arrayferry.wrap(made, "numpy")
+wrapped.reset(seed=1)
+forked("made", lambda: tell(Computes))
+forked("reset", lambda: tell(lambda: made.reset(seed=2)))
+forked("wrapped reset", lambda: tell(lambda: wrapped.reset(seed=2)))
+forked("wrapped step", lambda: tell(lambda: wrapped.step(1)))
+forked("numpy", lambda: tell(lambda: arrayferry.wrap(gym.make("CartPole-v1"), "numpy").reset(seed=1)))
+made.reset(seed=3), made.step(1), wrapped.reset(seed=3)  # in this process all is as it was
+print("here", jax.config.jax_transfer_guard_host_to_device)
+"""
+
+
+def test_environments_in_jax_raise_where_they_would_hang(run_python):
+    pytest.importorskip("jax")
+    lines = run_python(START + ENVIRONMENTS + IN_A_FORK).splitlines()
+    names = ["made", "reset", "wrapped reset", "wrapped step", "numpy"]
+    assert lines[1:-1:2] == [f"{name} worked" for name in names], "none of them hung or died"
+    assert "worked" not in lines[0:8:2], "JAX refused"
+    assert lines[8] == "worked"
+    assert lines[-1] == "here None"
+
+
+WORKERS = """
+import os
+from gymnasium.vector import AsyncVectorEnv
+
+jnp.ones(2).block_until_ready()  # JAX starts
+signal.alarm(60)
+tell(lambda: AsyncVectorEnv([Computes] * 2, context="fork").reset(seed=1))
+os._exit(0)
+"""
+
+
+def test_forked_workers_end_instead_of_hanging(run_python):
+    pytest.importorskip("jax")
+    lines = run_python(START + ENVIRONMENTS + WORKERS).splitlines()
+    assert len(lines) == 1
+    assert lines != ["worked"]

@@ -6,7 +6,8 @@
 * numbers -> strongly typed, so that they add no entries to the jit cache
 * sharded -> gathered, where this process holds all shards
 * typed PRNG keys -> unchanged; tracers, refs and deleted arrays -> refused
-* in a process that was forked after JAX had started -> refused: JAX's threads are only in the parent
+* in a process that was forked after JAX had started -> refused: JAX's threads are only in the parent; and
+  JAX itself is told to refuse what comes from the host, so that an environment there raises and does not hang
 
 JAX reads its input after its functions return, with `copy=True` too: it is only ever given memory that
 nobody else can write to. See https://github.com/jax-ml/jax/issues/37830.
@@ -17,6 +18,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +48,17 @@ def _after_fork() -> None:
     _forked = _forked or _has_started()
     if _forked:
         forget()
+        _refuse_to_compute()
+
+
+def _refuse_to_compute() -> None:
+    """Let JAX raise where it would hang, in an environment's own computations too.
+
+    Nearly all of them begin with something from the host: a seed, a constant, an action. What computes only
+    with the parent's arrays is not caught. Whoever knows better sets the guard back.
+    """
+    with suppress(Exception):  # a fork must not fail for this
+        sys.modules["jax"].config.update("jax_transfer_guard_host_to_device", "disallow_explicit")
 
 
 if hasattr(os, "register_at_fork"):
