@@ -6,5 +6,6 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _their_own_warnings(recwarn):
-    """Whatever other packages warn of is no failure here."""
+def _in_a_folder_of_its_own(monkeypatch, tmp_path):
+    """VizDoom writes its settings into the current folder."""
+    monkeypatch.chdir(tmp_path)
