@@ -19,7 +19,7 @@ from arrayferry._core.registry import frameworks, register_framework
 from arrayferry.errors import FerryError
 
 if TYPE_CHECKING:
-    from arrayferry import errors, learners, sanitizer, scale, spaces, testing, wrappers
+    from arrayferry import envs, errors, learners, sanitizer, scale, spaces, testing, wrappers
     from arrayferry._explain import explain
     from arrayferry._in_jit import in_jit
     from arrayferry.sanitizer import findings, sanitize
@@ -48,6 +48,7 @@ __all__ = [
     # what can go wrong
     "FerryError",
     # the rooms
+    "envs",
     "errors",
     "learners",
     "sanitizer",

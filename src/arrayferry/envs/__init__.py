@@ -1,1 +1,47 @@
-"""Environments of other interfaces as Gymnasium environments, which `arrayferry.wrap` calls by itself."""
+"""Environments that are written in JAX, as Gymnasium environments.
+
+`as_gymnasium` takes what gymnax, Brax, MuJoCo Playground, Jumanji, pgx and XLand-MiniGrid make, and
+Gymnasium's own `FuncEnv`; `as_parallel` takes JaxMARL's, in the shape of PettingZoo. `arrayferry.wrap` calls
+them by itself. `register_environment` adds others.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+from gymnasium.vector import AutoresetMode
+
+from arrayferry.envs._engine import Engine
+from arrayferry.envs._environments import JaxEnv, JaxVectorEnv, as_gymnasium
+from arrayferry.envs._interface import Interface, interface_of, register_environment
+from arrayferry.envs._parallel import JaxParallelEnv
+from arrayferry.errors import NotInstalledError, UnsupportedError
+
+__all__ = [
+    "Interface",
+    "JaxEnv",
+    "JaxParallelEnv",
+    "JaxVectorEnv",
+    "as_gymnasium",
+    "as_parallel",
+    "register_environment",
+]
+
+
+def as_parallel(env: Any, num_envs: None = None) -> JaxParallelEnv:
+    """Return an environment of many agents that is written in JAX as a parallel environment of PettingZoo.
+
+    Args:
+        env: the environment, as `jaxmarl.make` returns it.
+        num_envs: None: PettingZoo has no vector environments.
+    """
+    if num_envs is not None:
+        raise UnsupportedError(f"num_envs={num_envs}: PettingZoo has no vector environments", "leave it out")
+    if find_spec("pettingzoo") is None:
+        raise NotInstalledError("PettingZoo is not installed", "pip install arrayferry[jaxmarl]")
+    interface = interface_of(env)
+    if not interface.agents:
+        what = f"{interface.name} has one agent, and PettingZoo's environments have many"
+        raise UnsupportedError(what, "arrayferry.envs.as_gymnasium, or arrayferry.wrap, which chooses")
+    return JaxParallelEnv(Engine(env, None, AutoresetMode.DISABLED, None, interface))

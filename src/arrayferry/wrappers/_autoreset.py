@@ -33,13 +33,21 @@ def reset_finished(env: Any, terminated: Any, truncated: Any) -> None:
             env.reset(options={"reset_mask": done})
 
 
+def _is_by_environment(final: Any) -> bool:
+    """Return whether there is one final observation or None for each environment, not a batch of them."""
+    return isinstance(final, list) or (isinstance(final, np.ndarray) and final.dtype == object)
+
+
 def with_cast_final(env: Any, share: bool, info: Any) -> Any:
     """Return an info, its final observations in the dtypes of their space."""
     is_vector = isinstance(env, VectorEnv) and isinstance(info, dict)
     final = info.get("final_obs") if is_vector else None
-    if not isinstance(final, np.ndarray) or final.dtype != object:
+    if final is None:
         return info
-    cast = np.empty(final.shape, object)
+    if not _is_by_environment(final):
+        batch = cast_to_space(env.observation_space, final, 'info["final_obs"]', share)
+        return {**info, "final_obs": batch}
+    cast = np.empty(len(final), object)
     for index, row in enumerate(final):
         path = f'info["final_obs"][{index}]'
         cast[index] = None if row is None else cast_to_space(env.single_observation_space, row, path, share)
@@ -56,12 +64,13 @@ def _is_over(flag: Any) -> bool:
 def with_dense_final(env: VectorEnv[Any, Any, Any], result: Any) -> tuple[Any, ...]:
     """Return what a step returned, its final observations as one batch instead of an object array."""
     *others, info = checked("step", STEP, result)
-    if isinstance(info, dict) and "final_obs" in info:
-        info = {**info, "final_obs": _batch(env, info["final_obs"])}
+    final = info.get("final_obs") if isinstance(info, dict) else None
+    if final is not None and _is_by_environment(final):
+        info = {**info, "final_obs": _batch(env, final)}
     return (*others, info)
 
 
-def _batch(env: VectorEnv[Any, Any, Any], final: np.ndarray[Any, Any]) -> Any:
+def _batch(env: VectorEnv[Any, Any, Any], final: Any) -> Any:
     """Return the final observations as one batch, with zeros for the environments that go on."""
     path = 'info["final_obs"]'
     space, count = env.single_observation_space, env.num_envs

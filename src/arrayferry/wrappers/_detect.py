@@ -16,8 +16,8 @@ from arrayferry._core.registry import can_make_arrays, find_framework, framework
 
 __all__ = ["arrays_in", "detect_framework"]
 
-# The module of the classes that Gymnasium's JAX environments derive from.
-_GYMNASIUM_JAX = "gymnasium.envs.functional_jax_env"
+# The modules of the classes that Gymnasium's JAX environments and ours derive from.
+_JAX = ("gymnasium.envs.functional_jax_env", "arrayferry.envs._environments")
 
 
 def detect_framework(env: Any) -> tuple[Framework, Any] | None:
@@ -31,7 +31,7 @@ def detect_framework(env: Any) -> tuple[Framework, Any] | None:
             return boundary.outgoing.framework, boundary.outgoing.device
         if (target := vars(layer).get("_target_xp")) is not None:  # a conversion wrapper of Gymnasium's
             return find_framework(target), vars(layer).get("_target_device")
-        if any(cls.__module__ == _GYMNASIUM_JAX for cls in type(layer).__mro__):
+        if any(cls.__module__ in _JAX for cls in type(layer).__mro__):
             return find_framework("jax"), None
     return _most_frequent([array for layer in _layers(env) for array in arrays_in(dict(vars(layer)))])
 

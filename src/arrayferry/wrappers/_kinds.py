@@ -23,13 +23,20 @@ class Kind:
     Attributes:
         adapt: `adapt(env, num_envs)` returns a Gymnasium environment, which is then wrapped as usual; single
             if `num_envs` is None.
+        interface: `interface(env, params)` describes an environment that is written in JAX, for
+            `arrayferry.envs.as_gymnasium`.
         wrapper: the wrapper class that takes such an environment as it is.
         hint: what to do instead, if `wrap` refuses it.
     """
 
     adapt: str | Callable[[Any, int | None], Any] | None = None
+    interface: str | Callable[[Any, Any], Any] | None = None
     wrapper: str | Callable[..., Any] | None = None
     hint: str | None = None
+
+
+def _jax(interface: str, adapt: str = "as_gymnasium") -> Kind:
+    return Kind(adapt=f"arrayferry.envs:{adapt}", interface=f"arrayferry.envs.{interface}")
 
 
 # What to do instead, where that takes more than a few words.
@@ -47,6 +54,10 @@ _TORCHRL = (
 )
 
 _MANY_AGENTS = "num_envs is for environments written in JAX: leave it out"
+_INSIDE = "pass the environment inside, and put wrappers of Gymnasium's or ours around what wrap returns"
+_LOSES_STEPS = (
+    "it discards the steps of all other environments when it resets one: wrap it before other wrappers"
+)
 
 # One row for each class. What is only refused comes last.
 _KINDS: dict[str | type, Kind] = {
@@ -55,6 +66,19 @@ _KINDS: dict[str | type, Kind] = {
         wrapper="arrayferry.wrappers.pettingzoo:ParallelArrayConversion", hint=_MANY_AGENTS
     ),
     "dm_env:Environment": Kind(adapt="arrayferry.envs.dm_env:as_gymnasium"),
+    # written in JAX
+    "gymnax:Environment": _jax("gymnax:interface"),
+    "gymnax:GymnaxWrapper": Kind(hint=_INSIDE),
+    "brax:Env": _jax("brax:interface"),
+    "mujoco_playground:MjxEnv": _jax("brax:playground"),
+    "jumanji:Environment": _jax("jumanji:interface"),
+    "pgx:Env": _jax("pgx:interface"),
+    "xminigrid:Environment": _jax("xminigrid:interface"),
+    "gymnasium:FuncEnv": _jax("func_env:interface"),
+    "gymnasium:FunctionalJaxVectorEnv": Kind(adapt="arrayferry.envs.func_env:as_fused", hint=_LOSES_STEPS),
+    "jaxmarl:MultiAgentEnv": _jax("jaxmarl:interface", "as_parallel"),
+    "jaxmarl:JaxMARLWrapper": Kind(hint=_INSIDE),
+    # refused
     "gym:Env": Kind(hint=_OLD_GYM),
     "gymnasium:EnvSpec": Kind(hint="make it first: arrayferry.wrap(gymnasium.make(spec), ...)"),
     "stable_baselines3:VecEnv": Kind(hint=_VEC_ENV),

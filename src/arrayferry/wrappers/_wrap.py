@@ -7,10 +7,10 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypedDict, overload
 
 import gymnasium as gym
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import VectorEnv, VectorWrapper
 
 from arrayferry._core.convert import Namespace
-from arrayferry._core.messages import refuse_unknown
+from arrayferry._core.messages import refuse_unknown, warn_caller
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers import array_conversion as single
 from arrayferry.wrappers._kinds import find_kind, how_to_make, resolve
@@ -35,6 +35,17 @@ if TYPE_CHECKING:
 
         def observation_space(self, agent: Any) -> Any: ...
         def action_space(self, agent: Any) -> Any: ...
+
+    class _Steps(Protocol):
+        @property
+        def step(self) -> Any: ...
+
+    class _Transitions(Protocol):
+        @property
+        def transition(self) -> Any: ...
+
+    # The environments of other packages, such as those written in JAX: alone, or with their parameters.
+    _Foreign = _Steps | _Transitions | tuple[Any, Any]
 
     class _Source(TypedDict, total=False):
         env_xp: Namespace | None
@@ -84,6 +95,34 @@ def wrap(
 ) -> vector.ArrayConversion[Any]: ...
 @overload
 def wrap(env: _ManyAgents, to: Namespace, device: Any = None, **options: Unpack[_AgentsOptions]) -> Any: ...
+@overload
+def wrap(
+    env: _Foreign,
+    to: Literal["torch"],
+    device: Any = None,
+    *,
+    num_envs: int,
+    **options: Unpack[_VectorOptions],
+) -> vector.ArrayConversion[torch.Tensor]: ...
+@overload
+def wrap(
+    env: _Foreign, to: Literal["jax"], device: Any = None, *, num_envs: int, **options: Unpack[_VectorOptions]
+) -> vector.ArrayConversion[jax.Array]: ...
+@overload
+def wrap(
+    env: _Foreign,
+    to: Literal["numpy"],
+    device: Any = None,
+    *,
+    num_envs: int,
+    **options: Unpack[_VectorOptions],
+) -> vector.ArrayConversion[NDArray[Any]]: ...
+@overload
+def wrap(
+    env: _Foreign, to: Namespace, device: Any = None, *, num_envs: int, **options: Unpack[_VectorOptions]
+) -> vector.ArrayConversion[Any]: ...
+@overload
+def wrap(env: _Foreign, to: Namespace, device: Any = None, **options: Unpack[_SingleOptions]) -> Any: ...
 def wrap(
     env: Any,
     to: Namespace,
@@ -104,7 +143,9 @@ def wrap(
     """Let an agent of any framework use an environment of any other.
 
     Args:
-        env: an environment of any framework: Gymnasium's, single or vector; or PettingZoo's, parallel or AEC.
+        env: an environment of any framework: Gymnasium's, single or vector; PettingZoo's, parallel or AEC; or
+            one written in JAX, as its package makes it, alone or as a pair `(env, params)`: see
+            `arrayferry.envs`.
         to: the agent's framework, by name or as a module.
         device: where the agent's arrays go.
         env_xp: the environment's framework; None to detect it.
@@ -137,6 +178,8 @@ def wrap(
         if value is not None:
             (options if name in own_options else unknown)[name] = value
     refuse_unknown(unknown, dict.fromkeys(["device", "env_xp", *options, *own_options]), of=kind)
+    if env_xp is None and env_device is None:
+        env_xp = getattr(type(env), "action_xp", None)
     return wrapper(env, env_xp, to, target_device=device, **options)
 
 
@@ -163,6 +206,9 @@ def _adapted(env: Any, num_envs: int | None) -> tuple[Any, Any]:
         raise UnsupportedError(what, hint or "make many of it with gymnasium.make_vec, and wrap those")
     if kind is not None and kind.wrapper is not None:
         return env, resolve(kind.wrapper)
+    inside = find_kind(env.unwrapped) if isinstance(env, VectorWrapper) else None
+    if inside is not None and inside.adapt is not None and inside.hint is not None:
+        warn_caller(f"{_described(env.unwrapped)}: {inside.hint}", UserWarning)
     # Some native vector environments are both to isinstance: they act as vector environments.
     return env, vector.ArrayConversion if isinstance(env, VectorEnv) else single.ArrayConversion
 

@@ -1,0 +1,363 @@
+"""One environment or many, in one compiled call for a reset and one for a step.
+
+The *carry* is all that goes from one step to the next: the package's state, and for each environment a key,
+the number of steps since its reset, and whether its episode is over. It is kept as a flat tuple of arrays,
+because JAX takes time for every container at the boundary of a compiled function, and it is donated: a step
+reuses its memory. Nothing that is returned beside it shares that memory.
+
+Keys follow from the seed. An environment begins with `jax.random.PRNGKey(seed)`. Each reset does
+`key, reset_key = jax.random.split(key)`, and the step number `t` of the episode, counted from 1, gets
+`jax.random.fold_in(key, t)`. So nothing that happened in an episode changes how the next one begins, and
+packages that draw no numbers in a step do not pay for keys.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from arrayferry._core.messages import note_on
+from arrayferry.envs._interface import Interface, interface_of
+from arrayferry.envs._spaces import is_outside, members_of, shape_of, space_of
+from arrayferry.errors import UnsupportedError
+
+__all__ = ["Engine", "Outcome", "keys_of"]
+
+
+class Carry(NamedTuple):
+    """All that goes from one step to the next."""
+
+    state: Any
+    key: Any
+    time: Any
+    done: Any
+
+
+class Outcome(NamedTuple):
+    """What a step gives.
+
+    Attributes:
+        obs: the observation after the step, or of the next episode.
+        reward: of the step.
+        terminated: whether the episode came to its end.
+        truncated: whether it was cut short.
+        info: of the step, or of the reset.
+        over: which environments were reset in this step, and which were not; None if none ever is.
+        final: the observation and the info with which their episodes ended; None unless `SAME_STEP`.
+        status: whether any environment was reset, any action was outside of its space, and any episode was
+            over before the step. A single environment has its reward, terminated and truncated here too.
+    """
+
+    obs: Any
+    reward: Any
+    terminated: Any
+    truncated: Any
+    info: Any
+    over: Any
+    final: Any
+    status: Any
+
+
+class Engine:
+    """The compiled functions of an environment. It holds no state of an episode, so copies share it.
+
+    Args:
+        env: the environment, or a pair `(env, params)`.
+        num_envs: how many to step together; None for one, without a batch axis.
+        autoreset_mode: when environments are reset whose episodes are over; a single one never is.
+        max_episode_steps: the number of steps after which an episode is truncated.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        num_envs: int | None,
+        autoreset_mode: AutoresetMode,
+        max_episode_steps: int | None,
+        interface: Interface | None = None,
+    ) -> None:
+        import jax
+
+        self.env, self.num_envs = env, num_envs
+        self.autoreset_mode = autoreset_mode
+        self.interface = interface_of(env) if interface is None else interface
+        self.max_episode_steps = max_episode_steps
+        self._limit = self.interface.max_episode_steps if max_episode_steps is None else max_episode_steps
+        # Compiled inside as well, so that the shapes below and the functions that are run share one tracing.
+        self._start_one, self._step_one = jax.jit(self._trace_start), jax.jit(self._trace_step)
+        self._shapes = self._measure()
+        is_single = num_envs is None
+        self.start = jax.jit(self._start_single if is_single else self._start_all)
+        self.restart = jax.jit(self._restart, donate_argnums=0)
+        self.step = jax.jit(self._step_single if is_single else self._step_all, donate_argnums=0)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Engine, (self.env, self.num_envs, self.autoreset_mode, self.max_episode_steps)
+
+    # ---- what is known before anything runs -----------------------------------------------------------
+
+    def _measure(self) -> tuple[Carry, Any, Any, Any]:
+        """Return the shapes of one environment's carry and observation, and infos of a reset and a step."""
+        import jax
+
+        carry, obs, reset_info = jax.eval_shape(self._start_one, keys_of([0])[0])
+        action = members_of(self.interface.action_space)
+        for _ in range(2):  # an int at the reset may be a float after a step
+            stepped, outcome = jax.eval_shape(self._step_one, carry, action)
+            self._refuse_another(carry, stepped)
+            carry = jax.tree.map(lambda leaf: shape_of(leaf.shape, leaf.dtype), stepped)
+        return carry, obs, reset_info, outcome.info
+
+    def _refuse_another(self, carry: Carry, stepped: Carry) -> None:
+        import jax
+
+        structures: list[Any] = [jax.tree.structure(one) for one in (carry, stepped)]
+        shapes = [[leaf.shape for leaf in jax.tree.leaves(one)] for one in (carry, stepped)]
+        if structures[0] != structures[1] or shapes[0] != shapes[1]:
+            what = f"the state of {self.interface.name} has another structure or shape after a step"
+            raise UnsupportedError(what, "JAX needs the same after a reset and after each step")
+
+    @property
+    def observation_space(self) -> Any:
+        """The space of one environment's observations."""
+        return space_of(self._shapes[1], self.interface.observation_space)
+
+    @property
+    def info_shapes(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The shapes and dtypes of the infos that a reset gives, and of those that a step gives."""
+        return self._shapes[2], self._shapes[3]
+
+    # ---- one environment ------------------------------------------------------------------------------
+
+    def _trace_start(self, key: Any) -> tuple[Carry, Any, Any]:
+        import jax
+        import jax.numpy as jnp
+
+        key, reset_key = jax.random.split(key)
+        with self._noting("reset"):
+            state, obs, info = self.interface.reset(reset_key)
+        return Carry(_arrays(state), key, jnp.int32(0), jnp.bool_(False)), _arrays(obs), _arrays(info)
+
+    def _trace_step(self, carry: Carry, action: Any) -> tuple[Carry, Outcome]:
+        import jax
+        import jax.numpy as jnp
+
+        time = carry.time + 1
+        with self._noting("step"):
+            state, obs, reward, terminated, truncated, info = self.interface.step(
+                jax.random.fold_in(carry.key, time), carry.state, action
+            )
+        terminated, truncated = jax.tree.map(_flag, (terminated, truncated))
+        if self._limit is not None:
+            truncated = jax.tree.map(lambda flag: flag | (time >= self._limit), truncated)
+        flags = jax.tree.map(lambda *both: both[0] | both[1], terminated, truncated)
+        done = jnp.stack(jax.tree.leaves(flags)).all()
+        outcome = Outcome(
+            _arrays(obs), _arrays(reward), terminated, truncated, _arrays(info), None, None, None
+        )
+        return Carry(_arrays(state), carry.key, time, done), outcome
+
+    def _noting(self, method: str) -> _Noting:
+        many = "" if self.num_envs is None else f" for {self.num_envs} environments"
+        return _Noting(
+            f"raised while JAX traced {method} of {self.interface.name}{many}: it must be pure JAX"
+        )
+
+    def _begin(self, key: Any) -> tuple[Carry, Any, Any]:
+        """Reset one environment, its carry in the dtypes that a step gives."""
+        import jax
+
+        carry, obs, info = self._start_one(key)
+        return jax.tree.map(lambda leaf, to: _cast(leaf, to.dtype), carry, self._shapes[0]), obs, info
+
+    def _advance(self, carry: Carry, action: Any) -> tuple[Carry, Outcome]:
+        import jax
+
+        carry, outcome = self._step_one(carry, action)
+        return jax.tree.map(lambda leaf, to: _cast(leaf, to.dtype), carry, self._shapes[0]), outcome
+
+    def _flat(self, carry: Carry) -> tuple[Any, ...]:
+        import jax
+
+        return tuple(jax.tree.leaves(carry))
+
+    def _whole(self, leaves: tuple[Any, ...]) -> Carry:
+        import jax
+
+        whole: Carry = jax.tree.unflatten(jax.tree.structure(self._shapes[0]), leaves)
+        return whole
+
+    def keys_in(self, leaves: tuple[Any, ...]) -> Any:
+        """Return the key of each environment, from which its next reset follows."""
+        return leaves[-3]  # before the time and the flag
+
+    def state_of(self, leaves: tuple[Any, ...]) -> Any:
+        """Return a copy of the package's state, which later steps leave alone."""
+        import jax
+        import jax.numpy as jnp
+
+        return jax.tree.map(partial(jnp.array, copy=True), self._whole(leaves).state)
+
+    # ---- a single environment -------------------------------------------------------------------------
+
+    def _start_single(self, key: Any) -> tuple[Any, Any, Any]:
+        carry, obs, info = self._begin(key)
+        return self._flat(carry), obs, info
+
+    def _step_single(self, leaves: tuple[Any, ...], action: Any) -> tuple[Any, Outcome]:
+        import jax
+        import jax.numpy as jnp
+
+        carry, out = self._advance(self._whole(leaves), action)
+        outside = is_outside(self.interface.action_space, action)
+        plain = [out.reward, out.terminated, out.truncated]
+        if all(isinstance(one, jax.Array) and not one.shape for one in plain):
+            # One array to read instead of three; a flag is a number of any dtype.
+            status = jnp.stack([jnp.asarray(one, _wide(out.reward.dtype)) for one in [outside, *plain]])
+            return self._flat(carry), out._replace(
+                reward=None, terminated=None, truncated=None, status=status
+            )
+        return self._flat(carry), out._replace(status=outside[None])
+
+    # ---- many environments ----------------------------------------------------------------------------
+
+    def _start_all(self, keys: Any) -> tuple[Any, Any, Any]:
+        import jax
+
+        carry, obs, info = jax.vmap(self._begin)(keys)
+        return self._flat(carry), obs, info
+
+    def _restart(self, leaves: tuple[Any, ...], obs: Any, keys: Any, mask: Any) -> tuple[Any, Any, Any]:
+        """Reset some environments; the others go on."""
+        import jax
+
+        carry, (fresh, first, info) = self._whole(leaves), jax.vmap(self._begin)(keys)
+        return self._flat(_select(mask, fresh, carry)), _select(mask, first, obs), info
+
+    def _step_all(self, leaves: tuple[Any, ...], actions: Any) -> tuple[Any, Outcome]:
+        import jax
+        import jax.numpy as jnp
+
+        before, mode = self._whole(leaves), self.autoreset_mode
+        carry, out = jax.vmap(self._advance)(before, actions)
+        outside = is_outside(self.interface.action_space, actions)
+        if mode is AutoresetMode.DISABLED:
+            status = jnp.stack([jnp.bool_(False), outside, before.done.any()])
+            return self._flat(carry), out._replace(status=status)
+
+        is_same = mode is AutoresetMode.SAME_STEP
+        over = carry.done if is_same else before.done
+        reset_info, step_info = self.info_shapes
+        old_info = _filled(reset_info, out.info, self.num_envs)
+        status = jnp.stack([over.any(), outside, jnp.bool_(False)])
+
+        def begin() -> tuple[Any, Any, Any]:
+            # All are reset, which takes the same time whoever it is; those whose episodes are over change.
+            fresh, obs, info = jax.vmap(self._begin)(carry.key)
+            fresh_info = _filled(step_info, info, self.num_envs)
+            begun: tuple[Any, Any, Any] = _select(over, (fresh, obs, fresh_info), (carry, out.obs, old_info))
+            return begun
+
+        if is_same:
+            final = _select(over, (out.obs, out.info), _zeros_like((out.obs, out.info)))
+            out = out._replace(final=final)
+        else:
+            ended = out.reward, out.terminated, out.truncated
+            reward, terminated, truncated = _select(over, _zeros_like(ended), ended)
+            out = out._replace(reward=reward, terminated=terminated, truncated=truncated)
+        carry, obs, info = jax.lax.cond(over.any(), begin, lambda: (carry, out.obs, old_info))
+        return self._flat(carry), out._replace(obs=obs, info=info, over=(over, ~over), status=status)
+
+
+class _Noting:
+    """Adds a note to what an environment raises while JAX traces it."""
+
+    def __init__(self, note: str) -> None:
+        self._note = note
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, Exception):
+            note_on(error, self._note)
+
+
+def keys_of(seeds: Any) -> Any:
+    """Return `jax.random.PRNGKey(seed)` for each seed, as a NumPy array; the lowest 32 bits count."""
+    import jax
+
+    lowest = np.asarray([seed & 0xFFFFFFFF for seed in seeds], np.uint32)
+    return np.asarray(jax.jit(jax.vmap(jax.random.PRNGKey))(lowest))
+
+
+def _arrays(tree: Any) -> Any:
+    """Return a tree with arrays of JAX for numbers, strongly typed."""
+    import jax
+    import jax.numpy as jnp
+
+    def strong(leaf: Any) -> Any:
+        return _cast(leaf, leaf.dtype) if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
+
+    return jax.tree.map(strong, tree)
+
+
+def _flag(value: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.asarray(value).astype(bool)  # some packages have floats
+
+
+def _cast(leaf: Any, dtype: Any) -> Any:
+    """Return an array in a dtype, no longer a weak one; typed keys stay as they are."""
+    import jax
+    import jax.numpy as jnp
+
+    return leaf if jnp.issubdtype(dtype, jax.dtypes.extended) else jax.lax.convert_element_type(leaf, dtype)
+
+
+def _wide(dtype: Any) -> Any:
+    """Return a dtype in which a reward is exact, and which NumPy has."""
+    import jax.numpy as jnp
+
+    if jnp.issubdtype(dtype, jnp.floating):
+        return jnp.promote_types(dtype, jnp.float32)
+    return jnp.int32 if jnp.issubdtype(dtype, jnp.bool_) else dtype
+
+
+def _select(mask: Any, chosen: Any, other: Any) -> Any:
+    """Return, for each environment, the leaves of one tree or of the other, in the dtypes of the other."""
+    import jax
+    import jax.numpy as jnp
+
+    def select(one: Any, two: Any) -> Any:
+        return jnp.where(mask.reshape(mask.shape + (1,) * (two.ndim - 1)), _cast(one, two.dtype), two)
+
+    return jax.tree.map(select, chosen, other)
+
+
+def _zeros_like(tree: Any) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    return jax.tree.map(jnp.zeros_like, tree)
+
+
+def _filled(shapes: dict[str, Any], info: dict[str, Any], count: int | None) -> dict[str, Any]:
+    """Return infos of many environments with zeros for what they lack, given the shapes of one."""
+    import jax
+    import jax.numpy as jnp
+
+    filled = dict(info)
+    for key, shape in shapes.items():
+        if key not in info:
+            filled[key] = jax.tree.map(lambda leaf: jnp.zeros((count, *leaf.shape), leaf.dtype), shape)
+        elif isinstance(shape, dict):
+            filled[key] = _filled(shape, info[key], count)
+    return filled

@@ -1,0 +1,301 @@
+"""Gymnasium environments, single and vector, on what JAX has compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Any, overload
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from arrayferry._core.messages import refuse_choice
+from arrayferry.envs._engine import Engine, Outcome, keys_of
+from arrayferry.envs._interface import interface_of
+from arrayferry.envs._spaces import as_action, members_of
+from arrayferry.errors import OptionError, UnsupportedError
+
+if TYPE_CHECKING:
+    _Env = gym.Env[Any, Any]
+    _VectorEnv = VectorEnv[Any, Any, Any]
+else:
+    _Env, _VectorEnv = gym.Env, VectorEnv  # the latter is not generic before Gymnasium 1.4
+
+__all__ = ["Driven", "JaxEnv", "JaxVectorEnv", "as_gymnasium"]
+
+
+class Driven:
+    """What the single and the vector environment share: the carry, and how it is kept and shown."""
+
+    # The framework that `wrap` makes actions of: a compiled function takes NumPy's sooner than JAX puts them
+    # on a device.
+    action_xp = "numpy"
+
+    def _take(self, engine: Engine, render_mode: str | None, **options: Any) -> None:
+        interface = engine.interface
+        modes = [] if interface.render is None else [interface.render_mode]
+        if render_mode is not None:
+            refuse_choice("render_mode", render_mode, *modes)
+        self._engine = engine
+        self._leaves: tuple[Any, ...] | None = None  # the carry, from the first reset on
+        self.render_mode = render_mode
+        self.metadata: dict[str, Any] = {"render_modes": modes, "jax": True, **options}
+        arguments = {"env": engine.env, "max_episode_steps": engine.max_episode_steps}
+        self.spec: EnvSpec | None = EnvSpec(
+            interface.name,
+            "arrayferry.envs:as_gymnasium",
+            vector_entry_point="arrayferry.envs:as_gymnasium",
+            kwargs={**arguments, "render_mode": render_mode, **options},
+            order_enforce=False,
+            disable_env_checker=True,
+        )
+
+    def _carried(self, what: str) -> tuple[Any, ...]:
+        if self._leaves is None:
+            raise gym.error.ResetNeeded(f"call reset() before {what}")
+        return self._leaves
+
+    @property
+    def state(self) -> Any:
+        """A copy of the package's own state; of a vector environment, of all environments at once."""
+        return self._engine.state_of(self._carried("reading the state"))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A step reuses the memory of the carry: no two environments may have it in common.
+        leaves = None if self._leaves is None else tuple(map(copy, self._leaves))
+        return {**self.__dict__, "_leaves": leaves}
+
+
+class JaxEnv(Driven, _Env):
+    """One environment written in JAX, as a Gymnasium environment that returns arrays of JAX.
+
+    `as_gymnasium` makes it. The reward is a float, or an array where there are many; terminated and truncated
+    are bools. It does not reset by itself.
+    """
+
+    def __init__(self, engine: Engine, render_mode: str | None = None) -> None:
+        self._take(engine, render_mode)
+        self.observation_space = engine.observation_space
+        self.action_space = engine.interface.action_space
+        self._members = members_of(self.action_space)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode; without a seed, the one that follows the last."""
+        super().reset(seed=seed)
+        if seed is None and self._leaves is not None:
+            key = self._engine.keys_in(self._leaves)
+        else:
+            key = keys_of([self.np_random.integers(2**32) if seed is None else seed])[0]
+        self._leaves, obs, info = self._engine.start(key)
+        return obs, info
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Take a step, with an action of NumPy or JAX, or a number."""
+        out: Outcome
+        leaves = self._carried("step()")
+        self._leaves, out = self._engine.step(leaves, as_action(self._members, action))
+        outside, *scalars = np.asarray(out.status).tolist()
+        if outside:
+            raise gym.error.InvalidAction(f"the action {action!r} is not in {self.action_space}")
+        if scalars:
+            reward, terminated, truncated = scalars
+            return out.obs, float(reward), bool(terminated), bool(truncated), out.info
+        return out.obs, out.reward, bool(out.terminated), bool(out.truncated), out.info
+
+    def render(self) -> Any:
+        """Return what the package draws; None without a `render_mode`."""
+        draw = self._engine.interface.render
+        return None if draw is None or self.render_mode is None else draw(self.state)
+
+
+class JaxVectorEnv(Driven, _VectorEnv):
+    """Many environments written in JAX, as a Gymnasium vector environment that returns arrays of JAX.
+
+    `as_gymnasium` makes it. `final_obs` is one batch, with zeros where `_final_obs` is False; all else is as
+    Gymnasium's vector environments have it. The environment number `i` of a vector that was reset with a seed
+    does what a single one does that was reset with `seed + i`.
+    """
+
+    def __init__(self, engine: Engine, render_mode: str | None = None) -> None:
+        import jax.numpy as jnp
+
+        assert engine.num_envs is not None
+        self._take(engine, render_mode, autoreset_mode=engine.autoreset_mode)
+        self.num_envs = engine.num_envs
+        self.autoreset_mode = engine.autoreset_mode
+        self.single_observation_space = engine.observation_space
+        self.single_action_space = engine.interface.action_space
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self._members = members_of(self.action_space)
+        self._all = jnp.ones(self.num_envs, bool)
+        self._obs: Any = None
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start episodes in all environments, or in those of `options["reset_mask"]`.
+
+        Without a seed, they follow the last ones.
+        """
+        super().reset(seed=seed if isinstance(seed, int) else None)
+        keys = self._keys(seed)
+        mask = (options or {}).get("reset_mask")
+        if mask is None:
+            self._leaves, self._obs, info = self._engine.start(keys)
+            return self._obs, _masked(info, self._all)
+        mask = self._checked(mask)
+        leaves = self._carried("reset() with a reset_mask")
+        # Copied, because the keys may be part of the carry, which is donated.
+        self._leaves, self._obs, info = self._engine.restart(leaves, self._obs, np.array(keys), mask)
+        return self._obs, _masked(info, mask)
+
+    def _keys(self, seed: int | Sequence[int | None] | None) -> Any:
+        """Return a key for each environment: from its seed, or the one that it has."""
+        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
+        seeds = [None] * self.num_envs if seeds is None else list(seeds)
+        if len(seeds) != self.num_envs:
+            raise OptionError(f"{len(seeds)} seeds for {self.num_envs} environments", "pass one for each")
+        has_keys = self._leaves is not None
+        if has_keys and all(one is None for one in seeds):
+            return self._engine.keys_in(self._carried("reset()"))
+        drawn = self.np_random.integers(2**32, size=self.num_envs)
+        keys = keys_of([drawn[i] if one is None else one for i, one in enumerate(seeds)])
+        if has_keys:
+            mine = np.asarray(self._engine.keys_in(self._carried("reset()")))
+            keys = np.where([[one is None] for one in seeds], mine, keys)
+        return keys
+
+    def _checked(self, mask: Any) -> Any:
+        mask = np.asarray(mask)
+        if mask.shape != (self.num_envs,) or mask.dtype != bool or not mask.any():
+            what = f"reset_mask is {mask.dtype}{list(mask.shape)} with {np.count_nonzero(mask)} True"
+            raise OptionError(what, f"pass {self.num_envs} bools, at least one of them True")
+        return mask.copy()
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Take a step in all environments, with actions of NumPy or JAX."""
+        out: Outcome
+        leaves = self._carried("step()")
+        self._leaves, out = self._engine.step(leaves, as_action(self._members, actions))
+        any_over, is_outside, any_done = np.asarray(out.status).tolist()
+        if is_outside:
+            raise gym.error.InvalidAction(f"an action of {actions!r} is not in {self.single_action_space}")
+        if any_done:
+            hint = 'reset the environments whose episodes are over: options={"reset_mask": ...}'
+            raise gym.error.ResetNeeded(hint)
+        self._obs = out.obs
+        return out.obs, out.reward, out.terminated, out.truncated, self._infos(out, any_over)
+
+    def _infos(self, out: Outcome, any_over: bool) -> dict[str, Any]:
+        if not any_over:
+            return _masked(out.info, self._all, self._engine.info_shapes[1]) if out.info else out.info
+        (over, not_over), (from_reset, from_step) = out.over, self._engine.info_shapes
+        infos = _masked(out.info, self._all)
+        for key in out.info:
+            if key not in from_reset:
+                infos[f"_{key}"] = not_over
+            elif key not in from_step:
+                infos[f"_{key}"] = over
+        if out.final is not None:
+            obs, info = out.final
+            infos |= {
+                "final_obs": obs,
+                "_final_obs": over,
+                "final_info": _masked(info, over),
+                "_final_info": over,
+            }
+        return infos
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Return what the package draws of each environment; None without a `render_mode`."""
+        import jax
+
+        draw = self._engine.interface.render
+        if draw is None or self.render_mode is None:
+            return None
+        leaves, structure = jax.tree.flatten(self.state)
+        rows = ([leaf[i] for leaf in leaves] for i in range(self.num_envs))
+        return tuple(draw(jax.tree.unflatten(structure, row)) for row in rows)
+
+
+def _masked(info: dict[str, Any], mask: Any, only: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return infos with a mask beside each, as Gymnasium has them: `_key` says who has `key`."""
+    masked = {}
+    for key, value in info.items():
+        if only is None or key in only:
+            masked[key] = _masked(value, mask) if isinstance(value, dict) else value
+            masked[f"_{key}"] = mask
+    return masked
+
+
+@overload
+def as_gymnasium(
+    env: Any,
+    num_envs: int,
+    *,
+    autoreset_mode: AutoresetMode | str = ...,
+    max_episode_steps: int | None = ...,
+    render_mode: str | None = ...,
+) -> JaxVectorEnv: ...
+@overload
+def as_gymnasium(
+    env: Any,
+    num_envs: None = None,
+    *,
+    autoreset_mode: AutoresetMode | str = ...,
+    max_episode_steps: int | None = ...,
+    render_mode: str | None = ...,
+) -> JaxEnv | JaxVectorEnv: ...
+def as_gymnasium(
+    env: Any,
+    num_envs: int | None = None,
+    *,
+    autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+    max_episode_steps: int | None = None,
+    render_mode: str | None = None,
+) -> JaxEnv | JaxVectorEnv:
+    """Return an environment that is written in JAX as a Gymnasium environment, on arrays of JAX.
+
+    A step is one compiled call: the package's step, the reset of environments whose episodes are over, and
+    their final observations.
+
+    Args:
+        env: the environment, as its package's `make` returns it: alone, with its default parameters, or as a
+            pair `(env, params)`.
+        num_envs: how many to step together, as a vector environment; None for a single environment.
+        autoreset_mode: when a vector environment resets those whose episodes are over, as in Gymnasium.
+        max_episode_steps: the number of steps after which an episode is truncated, if not before.
+        render_mode: `"rgb_array"`, or what else the package can; None not to render.
+
+    Example:
+        >>> from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
+        >>> envs = as_gymnasium(CartPoleFunctional(), num_envs=3, max_episode_steps=500)
+        >>> obs, info = envs.reset(seed=123)
+        >>> obs, reward, terminated, truncated, info = envs.step(envs.action_space.sample())
+        >>> obs.shape, reward
+        ((3, 4), Array([1., 1., 1.], dtype=float32))
+    """
+    mode = _checked(autoreset_mode)
+    interface = interface_of(env)
+    if interface.agents:
+        what = f"{interface.name} has many agents, which Gymnasium's environments do not"
+        raise UnsupportedError(what, "arrayferry.envs.as_parallel, or arrayferry.wrap, which chooses")
+    num_envs = interface.num_envs if num_envs is None else num_envs
+    if num_envs is not None and num_envs < 1:
+        raise OptionError(f"num_envs={num_envs}", "pass at least 1, or None for a single environment")
+    engine = Engine(env, num_envs, mode, max_episode_steps, interface)
+    return JaxEnv(engine, render_mode) if num_envs is None else JaxVectorEnv(engine, render_mode)
+
+
+def _checked(mode: AutoresetMode | str) -> AutoresetMode:
+    try:
+        return AutoresetMode(mode)
+    except ValueError:
+        hint = f"it is one of {', '.join(str(one) for one in AutoresetMode)}"
+        raise OptionError(f"autoreset_mode={mode!r}", hint) from None

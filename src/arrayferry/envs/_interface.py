@@ -1,0 +1,128 @@
+"""The record that the author of an interface fills in: two pure functions, and what is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from arrayferry.errors import UnsupportedError
+from arrayferry.wrappers._kinds import Kind, find_kind, register_kind, resolve
+
+if TYPE_CHECKING:
+    from gymnasium import spaces
+
+__all__ = ["Interface", "interface_of", "named", "register_environment", "split_pair", "without"]
+
+
+@dataclass(frozen=True)
+class Interface:
+    """How one environment of a package is driven. `arrayferry.envs` does the rest: many at once, autoreset.
+
+    Both functions are pure and can be traced by JAX. They see one environment, without a batch axis, and
+    never reset by themselves.
+
+    Attributes:
+        reset: `reset(key)` returns `(state, obs, info)`: any pytree, the observation, and a dict.
+        step: `step(key, state, action)` returns `(state, obs, reward, terminated, truncated, info)`.
+        observation_space: of one environment; None for a space made from the shapes and dtypes of `obs`.
+        action_space: of one environment.
+        name: what the environment is called in its spec.
+        max_episode_steps: the number of steps after which the package truncates, if its own functions do not.
+        render: `render(state)` returns a frame, as an RGB array or as text.
+        render_mode: what `render` gives, as Gymnasium calls it.
+        num_envs: how many to step together if nobody says it; None for one.
+        agents: the names of many agents, for `as_parallel`: observations, actions and their spaces are dicts
+            by agent, and reward, terminated and truncated arrays with an element for each.
+    """
+
+    reset: Callable[[Any], tuple[Any, Any, dict[str, Any]]]
+    step: Callable[[Any, Any, Any], tuple[Any, Any, Any, Any, Any, dict[str, Any]]]
+    observation_space: spaces.Space[Any] | None
+    action_space: spaces.Space[Any]
+    name: str = "Environment"
+    max_episode_steps: int | None = None
+    render: Callable[[Any], Any] | None = None
+    render_mode: str = "rgb_array"
+    num_envs: int | None = None
+    agents: tuple[str, ...] = ()
+
+
+# From an environment and its parameters, None for its default ones, to its interface.
+Describe: TypeAlias = Callable[[Any, Any], Interface]
+
+
+def register_environment(of: str | type, interface: str | Describe) -> None:
+    """Let `as_gymnasium` and `wrap` take the environments of a class, and of those derived from it.
+
+    Args:
+        of: the class; or `"package:Class"`, its top-level package and its name, which does not import it.
+        interface: `interface(env, params)` returns the `Interface` of an environment, where `params` is the
+            second part of a pair `(env, params)`, and None for an environment alone; or
+            `"module:function"`, which is imported when it is needed.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from gymnasium import spaces
+        >>> class Walk:
+        ...     "Go left or right until you are 3 steps away."
+        >>> def interface(env, params):
+        ...     def reset(key):
+        ...         return jnp.int32(0), jnp.float32([0]), {}
+        ...
+        ...     def step(key, place, action):
+        ...         place = place + 2 * action - 1
+        ...         obs = jnp.float32([place])
+        ...         return place, obs, 1.0, abs(place) >= 3, False, {}
+        ...
+        ...     return Interface(reset, step, spaces.Box(-3, 3, (1,)), spaces.Discrete(2), name="Walk")
+        >>> register_environment(Walk, interface)
+        >>> import arrayferry
+        >>> envs = arrayferry.wrap(Walk(), "numpy", num_envs=2)
+        >>> obs, info = envs.reset(seed=123)
+        >>> envs.step([0, 1])[0]
+        array([[-1.],
+               [ 1.]], dtype=float32)
+    """
+    register_kind(of, Kind(adapt="arrayferry.envs:as_gymnasium", interface=interface))
+
+
+def interface_of(env: Any) -> Interface:
+    """Return the interface of an environment, or of a pair `(env, params)`."""
+    kind = find_kind(env)
+    if kind is None or kind.interface is None:
+        env, _ = split_pair(env)
+        what = f"{type(env).__qualname__} is not an environment written in JAX that is known here"
+        raise UnsupportedError(what, "tell how it is driven: arrayferry.envs.register_environment")
+    described: Interface = resolve(kind.interface)(*split_pair(env))
+    return described
+
+
+def split_pair(env: Any) -> tuple[Any, Any]:
+    """Return an environment and its parameters, None if it came alone."""
+    return env if type(env) is tuple and len(env) == 2 else (env, None)
+
+
+def named(env: Any, *packages: str) -> bool:
+    """Return whether an environment's class is `"package:Class"`, without importing the package."""
+    return f"{type(env).__module__.partition('.')[0]}:{type(env).__name__}" in packages
+
+
+def without(env: Any, inner: str, *wrappers: str) -> Any:
+    """Return an environment without some of its wrappers; the others are copied, the original is left alone.
+
+    Args:
+        env: the environment, perhaps wrapped.
+        inner: the attribute by which a wrapper of that package holds what it wraps.
+        wrappers: the classes to leave out, as `"package:Class"`.
+    """
+    from copy import copy
+
+    if inner not in vars(env):
+        return env
+    wrapped = without(vars(env)[inner], inner, *wrappers)
+    if named(env, *wrappers):
+        return wrapped
+    env = copy(env)
+    vars(env)[inner] = wrapped
+    return env

@@ -1,0 +1,97 @@
+"""Many agents in one environment written in JAX, as a parallel environment of PettingZoo."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import seeding
+
+from arrayferry.envs._engine import Engine, Outcome, keys_of
+from arrayferry.envs._environments import Driven
+from arrayferry.envs._spaces import as_action, members_of
+
+if TYPE_CHECKING:
+    from gymnasium import spaces
+
+try:
+    from pettingzoo import ParallelEnv
+except ImportError:  # `as_parallel` says so
+    ParallelEnv = object
+
+__all__ = ["JaxParallelEnv"]
+
+
+class JaxParallelEnv(Driven, ParallelEnv):  # type: ignore[misc]  # PettingZoo is not typed
+    """An environment written in JAX with many agents: dicts of arrays of JAX by agent, rewards as floats.
+
+    `as_parallel` makes it. What the package tells of an agent is in its info: all agents have what is told of
+    all, and an `action_mask` is the agent's own.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._take(engine, None)
+        self.metadata["name"] = engine.interface.name
+        self.possible_agents = list(engine.interface.agents)
+        self.agents: list[str] = []
+        self.observation_spaces = dict(engine.observation_space.spaces)
+        self.action_spaces = dict(engine.interface.action_space.spaces)  # type: ignore[attr-defined]
+        self._members = members_of(engine.interface.action_space)
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        """Return the space of an agent's observations."""
+        space: spaces.Space[Any] = self.observation_spaces[agent]
+        return space
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        """Return the space of an agent's actions."""
+        space: spaces.Space[Any] = self.action_spaces[agent]
+        return space
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Start an episode; without a seed, the one that follows the last."""
+        if seed is None and self._leaves is not None:
+            key = self._engine.keys_in(self._leaves)
+        else:
+            key = keys_of([seeding.np_random()[0].integers(2**32) if seed is None else seed])[0]
+        self._leaves, obs, info = self._engine.start(key)
+        self.agents = list(self.possible_agents)
+        return obs, self._infos(info)
+
+    def step(self, actions: dict[str, Any]) -> tuple[Any, ...]:
+        """Take a step with an action for each agent that is there; those whose episodes are over leave."""
+        out: Outcome
+        leaves = self._carried("step()")
+        if not self.agents:
+            raise gym.error.ResetNeeded("the episode is over: call reset()")
+        whole = {agent: self._action(agent, actions) for agent in self.possible_agents}
+        self._leaves, out = self._engine.step(leaves, whole)
+        if np.asarray(out.status).any():
+            raise gym.error.InvalidAction(f"an action of {actions!r} is not in its agent's action space")
+        obs = {agent: out.obs[agent] for agent in self.agents}
+        rewards, terminated, truncated = map(self._by_agent, (out.reward, out.terminated, out.truncated))
+        infos = self._infos(out.info)
+        self.agents = [agent for agent in self.agents if not (terminated[agent] or truncated[agent])]
+        return obs, rewards, terminated, truncated, infos
+
+    def _action(self, agent: str, actions: dict[str, Any]) -> Any:
+        members = self._members[agent]
+        if agent in self.agents:
+            if agent not in actions:
+                raise gym.error.InvalidAction(f"there is no action for {agent}")
+            return as_action(members, actions[agent], f"action[{agent!r}]")
+        return np.zeros(members.shape, members.dtype)  # it has left, and the package still wants one
+
+    def _by_agent(self, values: Any) -> dict[str, Any]:
+        by_agent = dict(zip(self.possible_agents, np.asarray(values).tolist()))
+        return {agent: by_agent[agent] for agent in self.agents}
+
+    def _infos(self, info: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        masks = info.pop("action_mask", None)
+        infos: dict[str, dict[str, Any]] = {agent: dict(info) for agent in self.agents}
+        for agent in infos if masks is not None else ():
+            infos[agent]["action_mask"] = masks[agent]
+        return infos

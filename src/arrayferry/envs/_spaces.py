@@ -1,0 +1,132 @@
+"""Spaces as JAX sees them: the shapes and dtypes of members, and spaces made from those."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from arrayferry.errors import UnsupportedError
+
+__all__ = ["as_action", "from_gymnax", "is_outside", "members_of", "shape_of", "space_of"]
+
+
+def members_of(space: spaces.Space[Any]) -> Any:
+    """Return the shapes and dtypes of a space's members as JAX has them, in the structure of a member."""
+    import jax
+
+    if isinstance(space, spaces.Dict):
+        return {key: members_of(one) for key, one in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(map(members_of, space.spaces))
+    return shape_of(space.shape or (), jax.dtypes.canonicalize_dtype(space.dtype))
+
+
+def shape_of(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return JAX's record of a shape and a dtype, which is not typed."""
+    import jax
+
+    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
+
+
+def as_action(members: Any, action: Any, path: str = "action") -> Any:
+    """Return an action as arrays of its members' shapes and dtypes, in memory that nobody writes to.
+
+    Raises:
+        gymnasium.error.InvalidAction: if it has another structure, shape or kind, or does not fit the dtype.
+    """
+    import jax
+
+    if isinstance(members, dict):
+        if not hasattr(action, "keys") or set(action) != set(members):
+            raise gym.error.InvalidAction(f"{path}: {action!r} is not a dict of {', '.join(members)}")
+        return {key: as_action(one, action[key], f"{path}[{key!r}]") for key, one in members.items()}
+    if isinstance(members, tuple):
+        if len(action) != len(members):
+            raise gym.error.InvalidAction(f"{path}: {len(action)} parts arrived, {len(members)} are expected")
+        return tuple(as_action(*pair, f"{path}[{i}]") for i, pair in enumerate(zip(members, action)))
+    if isinstance(action, (int, np.integer)) and members.shape == () and members.dtype.kind in "iu":
+        try:
+            return np.array(int(action), members.dtype)  # in a third of the time that the rest takes
+        except OverflowError:
+            raise gym.error.InvalidAction(f"{path}: {action} does not fit {members.dtype}") from None
+    array = action if isinstance(action, jax.Array) else np.asarray(action)
+    if array.shape != members.shape:
+        raise gym.error.InvalidAction(f"{path}: shape {array.shape} arrived, {members.shape} is expected")
+    if array.dtype == members.dtype:
+        return array if array is not action or isinstance(array, jax.Array) else array.copy()
+    if not np.can_cast(array.dtype, members.dtype, "same_kind"):
+        raise gym.error.InvalidAction(f"{path}: {array.dtype} arrived, {members.dtype} is expected")
+    cast = array.astype(members.dtype)
+    if cast.dtype.kind in "iu" and not (cast == array).all():
+        raise gym.error.InvalidAction(f"{path}: a value does not fit {members.dtype}")
+    return cast
+
+
+def is_outside(space: spaces.Space[Any], action: Any) -> Any:
+    """Return whether any action is none of those that a space counts. JAX traces this.
+
+    The bounds of a Box are left to the environment, as Gymnasium's environments do.
+    """
+    import jax.numpy as jnp
+
+    if isinstance(space, spaces.Dict):
+        outside = [is_outside(one, action[key]) for key, one in space.spaces.items()]
+    elif isinstance(space, spaces.Tuple):
+        outside = [is_outside(*pair) for pair in zip(space.spaces, action)]
+    elif isinstance(space, spaces.Discrete):
+        outside = [((action < space.start) | (action >= space.start + space.n)).any()]
+    elif isinstance(space, spaces.MultiDiscrete):
+        outside = [((action < space.start) | (action >= space.start + space.nvec)).any()]
+    elif isinstance(space, spaces.MultiBinary):
+        outside = [((action < 0) | (action > 1)).any()]
+    else:
+        outside = []
+    return jnp.asarray(outside, bool).any()
+
+
+def space_of(array: Any, like: spaces.Space[Any] | None = None) -> spaces.Space[Any]:
+    """Return the space of observations of these shapes and dtypes.
+
+    Args:
+        array: the shapes and dtypes of an observation, in dicts, tuples and the like.
+        like: the space that the package declares; it is used where its members are these.
+    """
+    if isinstance(array, dict):
+        parts = like.spaces if isinstance(like, spaces.Dict) else {}
+        return spaces.Dict({key: space_of(one, parts.get(key)) for key, one in array.items()})
+    if isinstance(array, (tuple, list)):
+        of = like.spaces if isinstance(like, spaces.Tuple) else [None] * len(array)
+        return spaces.Tuple([space_of(*pair) for pair in zip(array, of)])
+    dtype = np.dtype(array.dtype)
+    if isinstance(like, (spaces.Discrete, spaces.MultiDiscrete)) and like.shape == array.shape:
+        return like
+    if isinstance(like, spaces.Box) and like.shape == array.shape:
+        if like.dtype == dtype:
+            return like
+        if dtype.kind == like.dtype.kind == "f":
+            return spaces.Box(like.low.astype(dtype), like.high.astype(dtype), dtype=dtype.type)
+    if dtype.kind == "b":
+        return spaces.Box(0, 1, array.shape, np.bool_)
+    low, high = (-np.inf, np.inf) if dtype.kind not in "iu" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return spaces.Box(low, high, array.shape, dtype.type)
+
+
+def from_gymnax(space: Any) -> spaces.Space[Any]:
+    """Return the Gymnasium space for one of gymnax or JaxMARL, which name theirs alike."""
+    kind = type(space).__name__
+    if kind == "Discrete":
+        return spaces.Discrete(int(space.n))
+    if kind == "MultiDiscrete":
+        return spaces.MultiDiscrete(np.asarray(space.num_categories))
+    if kind == "Box":
+        dtype = np.dtype(space.dtype)
+        low, high = (np.broadcast_to(np.asarray(one), space.shape) for one in (space.low, space.high))
+        return spaces.Box(low.astype(dtype), high.astype(dtype), dtype=dtype.type)
+    if kind == "Dict":
+        return spaces.Dict({key: from_gymnax(one) for key, one in space.spaces.items()})
+    if kind == "Tuple":
+        return spaces.Tuple([from_gymnax(one) for one in space.spaces])
+    raise UnsupportedError(f"{kind} is not a space that is known here", "register an interface of your own")

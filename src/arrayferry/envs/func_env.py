@@ -1,0 +1,76 @@
+"""Gymnasium's `FuncEnv`, and the vector environments that it makes of them."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+from gymnasium.vector import AutoresetMode
+
+from arrayferry.envs._environments import as_gymnasium
+from arrayferry.envs._interface import Interface
+from arrayferry.errors import UnsupportedError
+
+__all__ = ["as_fused", "interface"]
+
+# What `FuncEnv.transform` replaces, by functions that are compiled or see many environments.
+_TRANSFORMED = ("initial", "transition", "observation", "reward", "terminal", "state_info", "step_info")
+
+
+def interface(env: Any, params: Any) -> Interface:
+    """Describe a `FuncEnv`; all of its functions get the same key in a step, as Gymnasium does it."""
+    env = copy(env)
+    for name in _TRANSFORMED:
+        vars(env).pop(name, None)
+    given = () if params is None else (params,)
+
+    def reset(key: Any) -> tuple[Any, Any, dict[str, Any]]:
+        state = env.initial(key, *given)
+        return state, env.observation(state, key, *given), env.state_info(state, *given)
+
+    def step(key: Any, state: Any, action: Any) -> tuple[Any, Any, Any, Any, Any, dict[str, Any]]:
+        after = env.transition(state, action, key, *given)
+        return (
+            after,
+            env.observation(after, key, *given),
+            env.reward(state, action, after, key, *given),
+            env.terminal(after, key, *given),
+            False,
+            env.transition_info(state, action, after, *given),
+        )
+
+    name = type(env).__name__
+    return Interface(reset, step, env.observation_space, env.action_space, name, render=_drawing(env, given))
+
+
+def _drawing(env: Any, given: tuple[Any, ...]) -> Any:
+    """Return a function that draws a state, on a screen that is made when it is needed."""
+    screen: list[Any] = []
+
+    def draw(state: Any) -> Any:
+        if not screen:
+            screen.append(env.render_init(*given))
+        screen[0], frame = env.render_image(state, screen[0], *given)
+        return frame
+
+    from gymnasium.experimental.functional import FuncEnv
+
+    return None if type(env).render_image is FuncEnv.render_image else draw
+
+
+def as_fused(env: Any, num_envs: int | None) -> Any:
+    """Return what steps the environments of a `FunctionalJaxVectorEnv` in one compiled call.
+
+    Its own step discards that of all other environments whenever one is reset, and compiles none of it.
+    """
+    if num_envs is not None:
+        what = f"num_envs={num_envs} for {type(env).__qualname__}, which has {env.num_envs} already"
+        raise UnsupportedError(what, "leave num_envs out")
+    mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+    limit, render_mode = env.time_limit or None, env.render_mode
+    fused = as_gymnasium(
+        env.func_env, env.num_envs, autoreset_mode=mode, max_episode_steps=limit, render_mode=render_mode
+    )
+    fused.metadata |= env.metadata
+    fused.spec = env.spec
+    return fused

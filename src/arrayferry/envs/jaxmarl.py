@@ -1,0 +1,67 @@
+"""JaxMARL: `env = jaxmarl.make(...)`. It has one `done` for each agent, and one for all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gymnasium import spaces
+
+from arrayferry.envs._interface import Interface
+from arrayferry.envs._spaces import from_gymnax
+
+__all__ = ["interface"]
+
+
+def interface(env: Any, params: Any) -> Interface:
+    """Describe an environment by `reset` and `step_env`, which does not reset by itself as `step` does."""
+    agents = tuple(env.agents)
+
+    def reset(key: Any) -> tuple[Any, Any, dict[str, Any]]:
+        obs, state = env.reset(key)
+        return state, {agent: obs[agent] for agent in agents}, _masks(env, state)
+
+    def step(key: Any, state: Any, actions: Any) -> tuple[Any, Any, Any, Any, Any, dict[str, Any]]:
+        import jax.numpy as jnp
+
+        obs, state, rewards, dones, infos = env.step_env(key, state, actions)
+        done = jnp.stack([dones[agent] | dones["__all__"] for agent in agents])
+        truncated = done & _is_late(env, state)
+        reward = jnp.stack([rewards[agent] for agent in agents])
+        info = {**infos, **_masks(env, state)}
+        return state, {agent: obs[agent] for agent in agents}, reward, done & ~truncated, truncated, info
+
+    def space_of(kind: str) -> spaces.Space[Any]:
+        return spaces.Dict({agent: from_gymnax(_space(env, kind, agent)) for agent in agents})
+
+    observations, actions = space_of("observation_space"), space_of("action_space")
+    return Interface(reset, step, observations, actions, f"jaxmarl/{env.name}", agents=agents)
+
+
+def _space(env: Any, kind: str, agent: str) -> Any:
+    """Return an agent's space; some environments have one for all, and take no agent."""
+    known = getattr(env, f"{kind}s", {})
+    if agent in known:
+        return known[agent]
+    try:
+        return getattr(env, kind)(agent)
+    except TypeError:
+        return getattr(env, kind)()
+
+
+def _is_late(env: Any, state: Any) -> Any:
+    """Return whether the episode is as long as it may be: JaxMARL does not say why an episode is done."""
+    limit, time = getattr(env, "max_steps", None), getattr(state, "step", getattr(state, "time", None))
+    return False if limit is None or time is None else time >= limit
+
+
+def _masks(env: Any, state: Any) -> dict[str, Any]:
+    """Return which actions each agent may take, where the environment says it."""
+    try:
+        return {"action_mask": dict(env.get_avail_actions(state))}
+    except (
+        NotImplementedError,
+        TypeError,
+        ValueError,
+        AttributeError,
+    ):  # not said, or asked for in another way
+        return {}

@@ -1,0 +1,42 @@
+"""Jumanji: `env = jumanji.make(...)`. The `discount` of the last step tells why the episode ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from arrayferry.envs._interface import Interface, without
+
+__all__ = ["interface"]
+
+_RESETTING = ("jumanji:AutoResetWrapper", "jumanji:VmapAutoResetWrapper", "jumanji:VmapWrapper")
+
+
+def interface(env: Any, params: Any) -> Interface:
+    """Describe an environment; observations become dicts, as in Jumanji's own adapter for Gymnasium."""
+    from jumanji.specs import jumanji_specs_to_gym_spaces
+
+    env = without(env, "_env", *_RESETTING)
+
+    def reset(key: Any) -> tuple[Any, Any, dict[str, Any]]:
+        state, timestep = env.reset(key)
+        return state, _plain(timestep.observation), dict(timestep.extras)
+
+    def step(key: Any, state: Any, action: Any) -> tuple[Any, Any, Any, Any, Any, dict[str, Any]]:
+        state, timestep = env.step(state, action)
+        terminated = timestep.last() & (timestep.discount == 0).all()
+        truncated = timestep.last() & ~terminated
+        extras = dict(timestep.extras)
+        return state, _plain(timestep.observation), timestep.reward, terminated, truncated, extras
+
+    observations, actions = map(jumanji_specs_to_gym_spaces, (env.observation_spec, env.action_spec))
+    name = f"jumanji/{type(env.unwrapped).__name__}"
+    return Interface(reset, step, observations, actions, name, render=env.render)
+
+
+def _plain(obs: Any) -> Any:
+    """Return an observation as arrays in dicts."""
+    if hasattr(obs, "_asdict"):
+        return {key: _plain(value) for key, value in obs._asdict().items()}
+    if hasattr(obs, "__dataclass_fields__"):
+        return {key: _plain(getattr(obs, key)) for key in obs.__dataclass_fields__}
+    return obs
