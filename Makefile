@@ -18,6 +18,9 @@ BENCH_VENV ?= .venv-bench
 PYTHONS ?=# the interpreters of `make wheel`; all that there are, unless you name them
 AGENTS_VENV ?= .venv-agents
 
+ENVS_VENV   ?= .venv-envs
+ENVS_EXTRAS ?= jax-envs,torch,test,test-envs# with MuJoCo Playground: make test-envs ENVS_EXTRAS=...,playground
+
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready-$(EXTRAS)
 CODE   := src tests tools benchmarks examples docs/conf.py setup.py
@@ -29,7 +32,7 @@ PURE   := $(addprefix tests/,core frameworks spaces wrappers test_speed.py)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-pure test-asan test-oldest test-newest test-tf-paddle stress bench coverage lint docs wheel release-check test-agents test-field clean
+.PHONY: help demo test test-pure test-asan test-oldest test-newest test-tf-paddle stress bench coverage lint docs wheel release-check test-agents test-field test-envs bench-envs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -66,12 +69,18 @@ test-agents: $(AGENTS_VENV)/.ready ## the tests of learners with many agents, in
 test-field: $(FIELD_VENV)/.ready ## the environments of other packages, and Warp, in an environment of their own
 	@$(FIELD_VENV)/bin/$(PYTEST) tests/field $(ARGS)
 
+test-envs: $(ENVS_VENV)/.ready ## the tests of environments written in JAX, with the packages that make them
+	@$(ENVS_VENV)/bin/$(PYTEST) -n $(WORKERS) tests/envs/test_packages.py "tests/test_examples.py::test_each_example_runs[gymnax_torch]" $(ARGS)
+
 stress: $(VENV)/.ready-stress ## every goal of docs/reliability.md, with its figures; half an hour, ARGS=--quick for less
 	@$(if $(or $(findstring --quick,$(ARGS)),$(findstring --only,$(ARGS))),,$(BIN)/$(PYTEST) -n $(WORKERS) -m stress)
 	@PYTHONPATH=tests $(BIN)/python -m reliability --workers $(WORKERS) $(ARGS)
 
 bench: $(BENCH_VENV)/.ready ## how fast it is here, against all rivals
 	@$(BENCH_VENV)/bin/python benchmarks/bench.py $(ARGS)
+
+bench-envs: $(ENVS_VENV)/.ready-bench ## how fast environments written in JAX are, stepped from torch
+	@$(ENVS_VENV)/bin/python -W ignore benchmarks/jax_envs.py $(ARGS)
 
 coverage: $(READY) ## the tests, and the lines that they do not reach
 	@$(BIN)/$(PYTEST) -n $(WORKERS) --cov --cov-report=term $(ARGS)
@@ -138,6 +147,12 @@ $(BENCH_VENV)/.ready: $(BUILT)
 
 $(FIELD_VENV)/.ready: $(BUILT)
 	$(call install,$(FIELD_VENV),-e ".[test-field]",the environments of other packages (about 4 GB; some minutes))
+
+$(ENVS_VENV)/.ready: $(BUILT)
+	$(call install,$(ENVS_VENV),-e ".[$(ENVS_EXTRAS)]",packages of environments written in JAX (about 3 GB; some minutes))
+
+$(ENVS_VENV)/.ready-bench: $(ENVS_VENV)/.ready
+	$(call install,$(ENVS_VENV),"torchrl>=0.6",TorchRL (half a minute))
 
 $(TFP_VENV)/.ready: $(BUILT)
 	$(call install,$(TFP_VENV),-e ".[$(TFP_EXTRAS)]" $(TENSORFLOW),TensorFlow and Paddle (about 2 GB; some minutes))

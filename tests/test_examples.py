@@ -14,7 +14,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-NEEDS = {"dm_control_torch": "dm_control", "pettingzoo_torch": "mpe2", "ppo_torch": "torch"}
+NEEDS = {"dm_control_torch": "dm_control", "gymnax_torch": "gymnax"}
+NEEDS |= {"pettingzoo_torch": "mpe2", "ppo_torch": "torch"}
 
 
 @pytest.fixture

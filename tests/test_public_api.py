@@ -23,7 +23,7 @@ NAMES = set(
     """
     wrap convert Converter explain check sanitize findings in_jit
     frameworks Framework Devices register_framework register_container register_leaf
-    FerryError errors learners sanitizer scale spaces testing wrappers
+    FerryError envs errors learners sanitizer scale spaces testing wrappers
     """.split()
 )
 

@@ -11,6 +11,7 @@ import numpy as np
 
 import arrayferry
 from arrayferry import wrappers
+from arrayferry.envs import as_gymnasium
 from arrayferry.wrappers import RecordVideo, TimeLimit, vector
 from arrayferry.wrappers.array_conversion import array_conversion
 from arrayferry.wrappers.transform_action import DiscretizeAction
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import gymnasium as gym
     import gymnasium.wrappers as theirs
     import torch
+    from gymnasium.experimental.functional import FuncEnv
     from typing_extensions import reveal_type
 
 
@@ -54,6 +56,15 @@ def many(envs: gym.vector.VectorEnv[Any, Any, Any], actions: torch.Tensor) -> No
     reveal_type(arrayferry.wrap(envs, "torch").reset(seed=[1, 2]))
     # tuple[Array, dict[str, Any]]
     reveal_type(arrayferry.wrap(envs, "jax", dense_final=True).reset())
+
+
+def written_in_jax(env: FuncEnv[Any, Any, Any, Any, Any, Any, Any], actions: torch.Tensor) -> None:
+    # tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]
+    reveal_type(arrayferry.wrap(env, "torch", num_envs=8).step(actions))
+    # tuple[ndarray, dict[str, Any]]
+    reveal_type(arrayferry.wrap((env, None), "numpy", num_envs=8, dense_final=True).reset())
+    # JaxVectorEnv
+    reveal_type(as_gymnasium(env, 8))
 
 
 def made(action: torch.Tensor) -> None:

@@ -1,0 +1,347 @@
+"""`as_gymnasium` with a toy interface: every mode, keys, infos, copies, errors."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import cloudpickle
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+import arrayferry
+
+jax = pytest.importorskip("jax")
+
+from arrayferry.envs import JaxEnv, JaxVectorEnv, as_gymnasium  # noqa: E402
+from envs.walk import Walk, native  # noqa: E402
+
+COUNT, STEPS = 3, 30
+ACTIONS = np.random.default_rng(0).integers(2, size=(STEPS, COUNT))
+SEEDS = [7, 8, 9]
+
+
+def same(one: Any, two: Any) -> bool:
+    leaves = zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True)
+    return all(np.allclose(a, b, rtol=0, atol=1e-6) for a, b in leaves)
+
+
+def row(tree: Any, index: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+@pytest.fixture(scope="module")
+def expected() -> list[list[Any]]:
+    return [native(seed, ACTIONS[:, i]) for i, seed in enumerate(SEEDS)]
+
+
+def test_a_single_environment_follows_the_documented_keys(expected: Any) -> None:
+    env = as_gymnasium(Walk())
+    assert isinstance(env, JaxEnv)
+    obs, info = env.reset(seed=7)
+    assert same(obs, expected[0][0])
+    assert sorted(info) == ["both", "nested", "reset"]
+    for action, (want, reward, terminated, truncated, first) in zip(ACTIONS[:, 0], expected[0][1:]):
+        obs, *got, info = env.step(action)
+        assert same(obs, want)
+        assert got == [pytest.approx(reward), terminated, truncated]
+        assert [type(one) for one in got] == [float, bool, bool]
+        assert sorted(info) == ["both", "nested", "step"]
+        if first is not None:
+            assert same(env.reset()[0], first)  # without a seed, the next episode of the same stream
+
+
+def test_same_step(expected: Any) -> None:
+    envs = as_gymnasium(Walk(), COUNT)
+    assert isinstance(envs, JaxVectorEnv)
+    obs, _ = envs.reset(seed=SEEDS[0])
+    ends = 0
+    for t, actions in enumerate(ACTIONS, 1):
+        obs, reward, terminated, truncated, info = envs.step(actions)
+        assert envs.observation_space.contains(jax.tree.map(np.asarray, obs))
+        over = np.asarray(terminated | truncated)
+        assert ("final_obs" in info) == over.any()
+        for i in range(COUNT):
+            want, number, is_terminated, is_truncated, first = expected[i][t]
+            assert same(row(obs, i), want if first is None else first)
+            assert (terminated[i], truncated[i]) == (is_terminated, is_truncated)
+            assert reward[i] == pytest.approx(number)
+            if over.any():
+                assert info["_final_obs"][i] == info["_final_info"][i] == over[i]
+                zeros = jax.tree.map(np.zeros_like, want)
+                assert same(row(info["final_obs"], i), zeros if first is None else want)
+            if first is not None:
+                ends += 1
+                assert info["final_info"]["both"][i] == pytest.approx(number)  # of the step
+                assert info["both"][i] == pytest.approx(first["place"][0])  # of the reset
+                assert (info["nested"]["began"][i], info["_step"][i], info["_reset"][i]) == (1, False, True)
+            else:
+                assert (info["nested"]["began"][i], info["_step"][i]) == (0, True)
+        if not over.any():
+            assert sorted(info) == ["_both", "_nested", "_step", "both", "nested", "step"]
+    assert ends > 3 * COUNT / 2
+
+
+def test_next_step(expected: Any) -> None:
+    envs = as_gymnasium(Walk(), COUNT, autoreset_mode="NextStep")
+    envs.reset(seed=SEEDS)
+    first: list[Any] = [None] * COUNT
+    at = [1] * COUNT
+    for _ in range(STEPS):
+        actions = [ACTIONS[min(at[i], STEPS) - 1, i] for i in range(COUNT)]
+        obs, reward, terminated, truncated, info = envs.step(actions)
+        for i in range(COUNT):
+            if first[i] is not None:  # the action counts for nothing: this step is the reset
+                assert same(row(obs, i), first[i])
+                assert (reward[i], terminated[i], truncated[i]) == (0, False, False)
+                assert (info["_reset"][i], info["_step"][i]) == (True, False)
+                first[i] = None
+                continue
+            want, number, is_terminated, is_truncated, first[i] = expected[i][at[i]]
+            assert same(row(obs, i), want)
+            assert (terminated[i], truncated[i]) == (is_terminated, is_truncated)
+            assert reward[i] == pytest.approx(number)
+            at[i] += 1
+        assert "final_obs" not in info
+
+
+def test_without_autoreset(expected: Any) -> None:
+    envs = as_gymnasium(Walk(), COUNT, autoreset_mode=AutoresetMode.DISABLED)
+    envs.reset(seed=SEEDS[0])
+    for t, actions in enumerate(ACTIONS, 1):
+        obs, _, terminated, truncated, _ = envs.step(actions)
+        assert all(same(row(obs, i), expected[i][t][0]) for i in range(COUNT))
+        over = np.asarray(terminated | truncated)
+        if over.any():
+            with pytest.raises(gym.error.ResetNeeded, match="reset_mask"):
+                copy.deepcopy(envs).step(actions)
+            before = jax.tree.map(np.array, obs)
+            obs, info = envs.reset(options={"reset_mask": over})
+            assert np.array_equal(info["_both"], over)
+            for i in range(COUNT):
+                assert same(row(obs, i), expected[i][t][4] if over[i] else row(before, i))
+
+
+def test_row_i_is_the_single_environment_of_seed_plus_i() -> None:
+    obs, _ = as_gymnasium(Walk(), COUNT).reset(seed=41)
+    assert all(same(row(obs, i), as_gymnasium(Walk()).reset(seed=41 + i)[0]) for i in range(COUNT))
+
+
+def test_seeds() -> None:
+    envs = as_gymnasium(Walk(), COUNT)
+    first = envs.reset(seed=1)[0]
+    assert same(first, envs.reset(seed=[1, 2, 3])[0])
+    envs.reset(seed=1)
+    follows = envs.reset()[0]
+    assert not same(first, follows)
+    envs.reset(seed=1)
+    mixed = envs.reset(seed=[None, 2, None])[0]
+    assert same(row(mixed, 0), row(follows, 0))  # it goes on
+    assert same(row(mixed, 1), row(first, 1))
+    assert not same(as_gymnasium(Walk(), COUNT).reset()[0], as_gymnasium(Walk(), COUNT).reset()[0])
+    assert same(as_gymnasium(Walk()).reset(seed=2**32 + 5)[0], as_gymnasium(Walk()).reset(seed=5)[0])
+    with pytest.raises(arrayferry.FerryError, match="2 seeds for 3 environments"):
+        envs.reset(seed=[1, 2])
+
+
+def test_no_two_episodes_begin_alike() -> None:
+    envs = as_gymnasium(Walk(), COUNT)
+    begins = [*np.asarray(envs.reset(seed=0)[0]["noise"])[:, 0]]
+    for actions in ACTIONS:
+        obs, _, terminated, truncated, _ = envs.step(actions)
+        begins += [*np.asarray(obs["noise"])[np.asarray(terminated | truncated)][:, 0]]
+    assert len(begins) == len(set(begins)) > 2 * COUNT
+
+
+@pytest.mark.parametrize("num_envs", [None, COUNT])
+def test_what_is_returned_outlives_later_steps(num_envs: int | None) -> None:
+    """The carry is donated: nothing that the user holds may share its memory."""
+    env = as_gymnasium(Walk(), num_envs)
+    held = [env.reset(seed=0)]
+    state = env.state
+    held += [env.step(actions if num_envs else actions[0]) for actions in ACTIONS[:4]]
+    values = jax.tree.map(np.array, held)
+    for actions in ACTIONS[4:9]:
+        env.step(actions if num_envs else actions[0])
+    assert same(held, values)
+    assert same(state["total"], np.zeros(num_envs or ()))
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
+def test_a_copy_goes_its_own_way(duplicate: Any) -> None:
+    envs = as_gymnasium(Walk(), COUNT)
+    envs.reset(seed=3)
+    envs.step(ACTIONS[0])
+    other = duplicate(envs)
+    assert same(envs.step(ACTIONS[1]), other.step(ACTIONS[1]))
+    assert same(envs.step(ACTIONS[2]), other.step(ACTIONS[2]))
+    assert envs._engine is other._engine or duplicate is copy.copy  # compiled once
+
+
+@pytest.mark.parametrize("module", [pickle, cloudpickle])
+@pytest.mark.parametrize("num_envs", [None, COUNT])
+def test_pickling(module: Any, num_envs: int | None) -> None:
+    env = as_gymnasium((Walk(), {"size": 2}), num_envs, max_episode_steps=5)
+    env.reset(seed=3)
+    actions = ACTIONS[0] if num_envs else 1
+    env.step(actions)
+    other = pickle.loads(module.dumps(env))
+    assert same(env.step(actions), other.step(actions))
+    assert (other.metadata, other.action_space) == (env.metadata, env.action_space)
+    wrapped = arrayferry.wrap(Walk(), "numpy", num_envs=num_envs)
+    wrapped.reset(seed=3)
+    again = pickle.loads(module.dumps(wrapped))
+    assert same(wrapped.step(actions), again.step(actions))
+
+
+def test_specs() -> None:
+    env = as_gymnasium(Walk(), max_episode_steps=7, render_mode="rgb_array")
+    made = gym.make(env.spec)
+    assert isinstance(made.unwrapped, JaxEnv)
+    assert made.unwrapped.render_mode == "rgb_array"
+    assert same(made.reset(seed=1), env.reset(seed=1))
+    envs = as_gymnasium(Walk(), COUNT, autoreset_mode="Disabled")
+    many = gym.make_vec(envs.spec, num_envs=COUNT)
+    assert (many.num_envs, many.metadata["autoreset_mode"]) == (COUNT, AutoresetMode.DISABLED)
+    wrapped = gym.make(arrayferry.wrap(Walk(), "numpy").spec)
+    assert isinstance(wrapped.reset(seed=1)[0]["place"], np.ndarray)
+
+
+def test_time_limit() -> None:
+    envs = as_gymnasium(Walk(end=99), 2, max_episode_steps=2)
+    envs.reset(seed=0)
+    ends = [[*map(bool, envs.step([1, 1])[3])] for _ in range(4)]
+    assert ends == [[False] * 2, [True] * 2] * 2
+
+
+def test_render() -> None:
+    env = as_gymnasium(Walk(), render_mode="rgb_array")
+    with pytest.raises(gym.error.ResetNeeded):
+        env.render()
+    obs, _ = env.reset(seed=0)
+    assert env.render()[0, 0, 0] == pytest.approx(obs["place"][0])
+    envs = as_gymnasium(Walk(), 2, render_mode="rgb_array")
+    obs, _ = envs.reset(seed=0)
+    assert [frame[0, 0, 0] for frame in envs.render()] == pytest.approx(
+        np.asarray(obs["place"])[:, 0].tolist()
+    )
+    assert as_gymnasium(Walk()).render() is None
+    with pytest.raises(arrayferry.FerryError, match="rgb_array"):
+        as_gymnasium(Walk(), render_mode="human")
+
+
+@pytest.mark.parametrize("action", [2, -1, 0.5, [1, 0], "left", 2**40])
+def test_actions_that_are_none(action: Any) -> None:
+    env = as_gymnasium(Walk())
+    env.reset(seed=0)
+    with pytest.raises(gym.error.InvalidAction, match="action"):
+        env.step(action)
+    envs = as_gymnasium(Walk(), 2)
+    envs.reset(seed=0)
+    with pytest.raises(gym.error.InvalidAction, match="action"):
+        envs.step([action, action])
+
+
+def test_actions_of_jax_and_numpy() -> None:
+    envs = as_gymnasium(Walk(), COUNT)
+    results = []
+    for make in (np.asarray, jax.numpy.asarray, np.ndarray.tolist, lambda x: x.astype(np.uint8)):
+        envs.reset(seed=0)
+        results.append(envs.step(make(ACTIONS[0])))
+    assert all(same(results[0], other) for other in results)
+
+
+def test_a_step_does_not_read_an_action_later() -> None:
+    envs = as_gymnasium(Walk(end=99), COUNT)
+    envs.reset(seed=0)
+    buffer = np.zeros(COUNT, np.int32)
+    totals = []
+    for t in range(20):
+        buffer[:] = t % 2
+        totals.append(envs.step(buffer)[1])
+        buffer[:] = 1 - t % 2
+    places = np.asarray(totals)
+    assert np.allclose(np.diff(places, axis=0)[::2], 1)
+
+
+def test_before_the_first_reset() -> None:
+    for env, action in [(as_gymnasium(Walk()), 0), (as_gymnasium(Walk(), 2), [0, 0])]:
+        with pytest.raises(gym.error.ResetNeeded, match="call reset"):
+            env.step(action)
+        with pytest.raises(gym.error.ResetNeeded):
+            _ = env.state
+
+
+@pytest.mark.parametrize("mask", [[1, 0, 1], [True, False], [False] * 3])
+def test_reset_masks_that_are_none(mask: Any) -> None:
+    envs = as_gymnasium(Walk(), COUNT)
+    envs.reset(seed=0)
+    with pytest.raises(arrayferry.FerryError, match="reset_mask"):
+        envs.reset(options={"reset_mask": np.asarray(mask)})
+
+
+def test_what_raises_while_it_is_traced_says_so() -> None:
+    with pytest.raises(jax.errors.ConcretizationTypeError) as raised:
+        as_gymnasium(Walk(broken=True), 2)
+    note = "".join(getattr(raised.value, "__notes__", [str(raised.value)]))
+    assert "traced step of toys/Walk-v0 for 2 environments: it must be pure JAX" in note
+
+
+def test_refusals() -> None:
+    with pytest.raises(arrayferry.FerryError, match="another structure"):
+        as_gymnasium(Walk(changing=True))
+    with pytest.raises(arrayferry.FerryError, match="register_environment"):
+        as_gymnasium(object())
+    with pytest.raises(arrayferry.FerryError, match="num_envs=0"):
+        as_gymnasium(Walk(), 0)
+    with pytest.raises(arrayferry.FerryError, match="autoreset_mode='never'"):
+        as_gymnasium(Walk(), 2, autoreset_mode="never")
+
+
+@pytest.mark.parametrize("target", ["numpy", "jax", "torch"])
+def test_wrap(target: str) -> None:
+    pytest.importorskip(target)
+    envs = arrayferry.wrap(Walk(), target, num_envs=COUNT)
+    bare = as_gymnasium(Walk(), COUNT)
+    assert same(arrayferry.convert(envs.reset(seed=0), "numpy"), bare.reset(seed=0))
+    for actions in ACTIONS[:8]:
+        got = envs.step(arrayferry.convert(actions, target))
+        assert same(arrayferry.convert(got, "numpy"), bare.step(actions))
+    single = arrayferry.wrap((Walk(), {"size": 2}), target)
+    single.reset(seed=0)
+    _, reward, terminated, truncated, _ = single.step(1)
+    assert [type(one) for one in (reward, terminated, truncated)] == [float, bool, bool]
+
+
+def test_dense_final_is_what_it_is() -> None:
+    envs = arrayferry.wrap(Walk(), "numpy", num_envs=COUNT, dense_final=True)
+    plain = arrayferry.wrap(Walk(), "numpy", num_envs=COUNT)
+    cast = arrayferry.wrap(Walk(), "numpy", num_envs=COUNT, dtypes="space")
+    for env in (envs, plain, cast):
+        env.reset(seed=0)
+    for actions in ACTIONS:
+        expected = plain.step(actions)
+        assert same(envs.step(actions), expected)
+        assert same(cast.step(actions), expected)
+
+
+@pytest.mark.filterwarnings("ignore:.*different from the unwrapped version")
+def test_an_environment_of_gymnasium_checks_out() -> None:
+    """Gymnasium's own checker, on NumPy."""
+    from gymnasium.utils.env_checker import check_env
+
+    check_env(arrayferry.wrap(Walk(), "numpy"), skip_render_check=True)
+
+
+def test_without_pettingzoo_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from arrayferry import envs
+
+    monkeypatch.setattr(envs, "find_spec", lambda name: None)
+    with pytest.raises(arrayferry.errors.NotInstalledError, match=r"arrayferry\[jaxmarl\]"):
+        envs.as_parallel(Walk())
+    monkeypatch.setattr(envs, "find_spec", lambda name: object())
+    with pytest.raises(arrayferry.FerryError, match="as_gymnasium"):
+        envs.as_parallel(Walk())
