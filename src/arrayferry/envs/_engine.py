@@ -108,10 +108,13 @@ class Engine:
 
         carry, obs, reset_info = jax.eval_shape(self._start_one, keys_of([0])[0])
         action = members_of(self.interface.action_space)
-        for _ in range(2):  # an int at the reset may be a float after a step
-            stepped, outcome = jax.eval_shape(self._step_one, carry, action)
-            self._refuse_another(carry, stepped)
-            carry = jax.tree.map(lambda leaf: shape_of(leaf.shape, leaf.dtype), stepped)
+        after, _ = jax.eval_shape(self._step_one, carry, action)
+        self._refuse_another(carry, after)
+        carry = jax.tree.map(lambda leaf: shape_of(leaf.shape, leaf.dtype), after)
+        after, outcome = jax.eval_shape(
+            self._step_one, carry, action
+        )  # an int of the reset may now be a float
+        self._refuse_another(carry, after)
         return carry, obs, reset_info, outcome.info
 
     def _refuse_another(self, carry: Carry, stepped: Carry) -> None:

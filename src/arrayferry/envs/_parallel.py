@@ -90,8 +90,8 @@ class JaxParallelEnv(Driven, ParallelEnv):  # type: ignore[misc]  # PettingZoo i
         return {agent: by_agent[agent] for agent in self.agents}
 
     def _infos(self, info: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        masks = info.pop("action_mask", None)
+        masks = info.pop("action_mask", {})
         infos: dict[str, dict[str, Any]] = {agent: dict(info) for agent in self.agents}
-        for agent in infos if masks is not None else ():
+        for agent in masks.keys() & infos.keys():
             infos[agent]["action_mask"] = masks[agent]
         return infos

@@ -100,7 +100,7 @@ def space_of(array: Any, like: spaces.Space[Any] | None = None) -> spaces.Space[
     if isinstance(array, (tuple, list)):
         of = like.spaces if isinstance(like, spaces.Tuple) else [None] * len(array)
         return spaces.Tuple([space_of(*pair) for pair in zip(array, of)])
-    dtype = np.dtype(array.dtype)
+    dtype: np.dtype[Any] = np.dtype(array.dtype)
     if isinstance(like, (spaces.Discrete, spaces.MultiDiscrete)) and like.shape == array.shape:
         return like
     if isinstance(like, spaces.Box) and like.shape == array.shape:
@@ -109,7 +109,7 @@ def space_of(array: Any, like: spaces.Space[Any] | None = None) -> spaces.Space[
         if dtype.kind == like.dtype.kind == "f":
             return spaces.Box(like.low.astype(dtype), like.high.astype(dtype), dtype=dtype.type)
     if dtype.kind == "b":
-        return spaces.Box(0, 1, array.shape, np.bool_)
+        return spaces.Box(0, 1, array.shape, dtype.type)
     low, high = (-np.inf, np.inf) if dtype.kind not in "iu" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     return spaces.Box(low, high, array.shape, dtype.type)
 

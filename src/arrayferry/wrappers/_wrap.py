@@ -40,12 +40,30 @@ if TYPE_CHECKING:
         @property
         def step(self) -> Any: ...
 
-    class _Transitions(Protocol):
+    # What tells the environments of other packages from Gymnasium's, by an attribute of each package.
+    class _StepsOnly(Protocol):  # gymnax, JaxMARL
+        @property
+        def step_env(self) -> Any: ...
+
+    class _Sized(Protocol):  # Brax, Playground
+        @property
+        def observation_size(self) -> Any: ...
+
+    class _Specified(Protocol):  # Jumanji
+        @property
+        def observation_spec(self) -> Any: ...
+
+    class _Shaped(Protocol):  # pgx, XLand-MiniGrid
+        @property
+        def observation_shape(self) -> Any: ...
+
+    class _Transitions(Protocol):  # FuncEnv
         @property
         def transition(self) -> Any: ...
 
-    # The environments of other packages, such as those written in JAX: alone, or with their parameters.
-    _Foreign = _Steps | _Transitions | tuple[Any, Any]
+    # Alone, or with their parameters; many of any class, as one may have registered it.
+    _Single = _StepsOnly | _Sized | _Specified | _Shaped | _Transitions | tuple[Any, Any]
+    _Foreign = _Steps | _Single
 
     class _Source(TypedDict, total=False):
         env_xp: Namespace | None
@@ -122,7 +140,7 @@ def wrap(
     env: _Foreign, to: Namespace, device: Any = None, *, num_envs: int, **options: Unpack[_VectorOptions]
 ) -> vector.ArrayConversion[Any]: ...
 @overload
-def wrap(env: _Foreign, to: Namespace, device: Any = None, **options: Unpack[_SingleOptions]) -> Any: ...
+def wrap(env: _Single, to: Namespace, device: Any = None, **options: Unpack[_SingleOptions]) -> Any: ...
 def wrap(
     env: Any,
     to: Namespace,
