@@ -267,3 +267,15 @@ def test_jaxmarl_passes_the_test_of_pettingzoo() -> None:
     from arrayferry.envs import as_parallel
 
     parallel_api_test(as_parallel(jaxmarl.make("MPE_simple_v3", max_steps=5)), num_cycles=12)
+
+
+def test_jaxmarl_through_wrap() -> None:
+    jaxmarl = pytest.importorskip("jaxmarl")
+    pytest.importorskip("pettingzoo")
+    torch = pytest.importorskip("torch")
+    env = arrayferry.wrap(jaxmarl.make("MPE_simple_v3"), "torch")
+    obs, _ = env.reset(seed=0)
+    assert isinstance(obs["agent_0"], torch.Tensor)
+    obs, rewards, *_ = env.step({"agent_0": torch.tensor(1)})
+    assert isinstance(obs["agent_0"], torch.Tensor)
+    assert type(rewards["agent_0"]) is float
