@@ -160,3 +160,8 @@ def test_older_versions_of_jax_know_it_too():
     for cls, want in [(Registered, True), (Custom, True), (NotRegistered, False), (np.ndarray, False)]:
         assert _pytrees._is_registered(Old(), cls) is want
         assert _pytrees._is_registered(tree_util, cls) is want
+
+
+def test_none_is_a_leaf_though_jax_has_it_as_a_node() -> None:
+    assert _pytrees.find_pytree(type(None), None) is None
+    assert [leaf.path for leaf in arrayferry.explain({"x": None}, "torch").leaves] == ['value["x"]']

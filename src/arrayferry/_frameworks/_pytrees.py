@@ -26,8 +26,8 @@ def find_pytree(cls: type, own: Functions | None) -> Functions | None:
         own: what opens and builds all attributes of a dataclass.
     """
     tree_util = sys.modules.get("jax.tree_util")  # whoever has registered something has imported it
-    if tree_util is None or not _is_registered(tree_util, cls):
-        return None
+    if tree_util is None or cls is type(None) or not _is_registered(tree_util, cls):
+        return None  # to JAX, None is a node without children; here it stays what it is
 
     def open(old: Any) -> tuple[_Children, list[Any]]:
         found, treedef = tree_util.tree_flatten_with_path(old, is_leaf=lambda node: node is not old)
