@@ -19,6 +19,8 @@ from arrayferry.testing import (
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_every_framework_conforms(name, check):
+    if (name, check.__name__) == ("array_api_strict", "check_devices") and np.__version__ < "2":
+        pytest.skip("array-api-strict moves its arrays with NumPy 2 only")
     check(name)
 
 

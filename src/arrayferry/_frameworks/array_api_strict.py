@@ -1,7 +1,7 @@
 """array-api-strict: the array API standard and nothing else, with devices that stand in for real ones.
 
 * a NumPy array -> `asarray`, on the same memory
-* an array on `device1` or another -> moved to the CPU first, as if it were on a GPU
+* an array on `device1` or another -> moved to the CPU first, as if it were on a GPU (with NumPy 2 only)
 * float16, bfloat16 and float8, which the standard does not have -> float32
 * float64 on `no_float64`, 64-bit dtypes on `no_x64` -> narrowed, checked
 """
