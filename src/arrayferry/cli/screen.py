@@ -42,8 +42,9 @@ def show(outcome: Outcome, *, as_json: bool) -> None:
 def progress() -> Progress:
     """Return progress bars, shown in a terminal while a `with` statement works; see `rich.progress`."""
     console = Console(highlight=False, stderr=True)
+    console.quiet = not console.is_terminal  # older ones end even a disabled bar with a line
     columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    return Progress(*columns, console=console, transient=True, disable=console.quiet)
 
 
 @contextmanager
