@@ -105,7 +105,7 @@ everywhere(torch.arange(4.0).as_strided((3, 2), (1, 1)), np.array(overlapping))
 for dtype in "float64", "complex128", "int16", "bfloat16":
     for offset in 1, 3, 7:
         source = at_offset(edges(dtype), offset)
-        with jax.enable_x64(True):
+        with (jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64)(True):
             everywhere(source, source)
 """,
     "very deep": """

@@ -81,6 +81,10 @@ def test_an_inner_conversion_is_asked() -> None:
     inner = arrayferry.wrappers.ArrayConversion(env, "torch", "jax")
     arrayferry.wrap(inner, "numpy").step(np.ones(2, np.float32))
     assert isinstance(env.given[0], torch.Tensor)
+
+
+@pytest.mark.needs("gymnasium>=1.2")  # the first with an ArrayConversion
+def test_an_inner_conversion_of_gymnasiums_is_asked() -> None:
     theirs = gym.wrappers.ArrayConversion(Holder(torch.zeros(2)), env_xp=torch, target_xp=jnp)
     boundary = arrayferry.wrap(theirs, "numpy")._boundary
     boundary.convert_action(np.ones(2, np.float32))

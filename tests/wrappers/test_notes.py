@@ -31,6 +31,7 @@ def test_a_single_environment() -> None:
     )
 
 
+@pytest.mark.needs("gymnasium>=1.3")  # an older one steps as many as there are actions
 def test_a_vector_environment_with_their_number() -> None:
     envs = arrayferry.wrap(gym.vector.SyncVectorEnv([partial(gym.make, "CartPole-v1")] * 4), "torch")
     envs.reset()

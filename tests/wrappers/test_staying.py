@@ -156,6 +156,8 @@ def test_vector(case: str, mode: AutoresetMode, framework: str) -> None:
 @quieter
 @pytest.mark.parametrize("case", VECTOR)
 def test_vector_without_a_conversion(case: str) -> None:
+    if not FIXED and case.startswith("NormalizeReward"):
+        pytest.skip("before Gymnasium 1.4, statistics went on after an episode had ended")
     mode = AutoresetMode.NEXT_STEP
     want = play(make(case, theirs.vector, vector_of(case, mode)), "numpy")
     assert_same(play(make(case, ours.vector, vector_of(case, mode)), "numpy"), want)
@@ -351,6 +353,7 @@ def test_the_action_space_is_the_one_of_that_moment() -> None:
     assert env.action(np.array([5.0])) == 2
 
 
+@pytest.mark.needs("gymnasium>=1.4")  # an older one asserts, without a word
 def test_what_gymnasium_refuses_is_refused() -> None:
     for where in (ours, theirs):
         with pytest.raises(TypeError, match="Box"):
