@@ -277,14 +277,17 @@ def _on_host(
     from jax.custom_derivatives import SymbolicZero
 
     outs = [_struct(leaf.shape, leaf.dtype) for leaf in declared]
-    call = jax.custom_batching.custom_vmap(partial(callback, function, outs))
 
-    @call.def_vmap
+    @jax.custom_batching.custom_vmap
+    def unbatched(*args: Any) -> Any:  # not around the callback: before 0.8.3, JAX drops an unused one
+        return args
+
+    @unbatched.def_vmap
     def refuse(size: int, batched: Any, *args: Any) -> NoReturn:
         hint = "make a vector environment, and pass that to in_jit"
         raise UnsupportedError(f"{name} cannot be under vmap: there is one environment", hint)
 
-    differentiable = jax.custom_jvp(lambda *args: call(*args))
+    differentiable = jax.custom_jvp(lambda *args: callback(function, outs, *unbatched(*args)))
 
     def derive(primals: Any, tangents: Any) -> Any:
         if not all(isinstance(one, SymbolicZero) for one in tangents):
