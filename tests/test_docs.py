@@ -63,7 +63,18 @@ def test_the_modules_with_examples_are_found():
     } <= with_examples
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+# NumPy 1 shows np.int64(3) as 3, and the JAX that goes with it has another name for its errors.
+shown_anew = pytest.mark.needs("numpy>=2")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=shown_anew if page.name in ("in_jit.md", "multi_agent.md") else ())
+        for page in PAGES
+    ],
+    ids=lambda page: page.name,
+)
 def test_examples_in_pages(page):
     text = page.read_text(encoding="utf-8")
     if re.search(r"^\s*>>> ", text, re.MULTILINE):

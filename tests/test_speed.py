@@ -69,6 +69,7 @@ def test_a_step_takes_few_calls(name, make, in_c, in_python):
     assert ours - bare <= (in_python if speedups is None else in_c)
 
 
+@pytest.mark.needs("gymnasium>=1.2")  # the first with an ArrayConversion
 @pytest.mark.skipif(speedups is None, reason="a call in Python says little about its time")
 @pytest.mark.parametrize(("name", "less"), [("torch", 1.5), ("jax", 2.5)])
 @pytest.mark.parametrize("make", [lambda: Observed(new), lambda: Observed(dict_of(8)), ZeroVector])
