@@ -20,6 +20,11 @@ NAMES = ("numpy", "torch", "jax")
 ROUTES = list(permutations(NAMES, 2))
 EVERY_ROUTE = list(product(NAMES, repeat=2))
 
+if not hasattr(jax, "enable_x64"):  # JAX before 0.8 has it elsewhere
+    from jax.experimental import enable_x64
+
+    jax.enable_x64 = enable_x64
+
 with jax.enable_x64(True):
     # What all three have, so that a value has to arrive with its dtype.
     DTYPES = sorted(frozenset.intersection(*(find_framework(name).dtypes(None) for name in NAMES)))
