@@ -1,4 +1,7 @@
-"""Gymnasium's own vector environments in JAX, which are not many single ones."""
+"""Gymnasium's own vector environments in JAX, which are not many single ones, as they are.
+
+`wrap` would replace them, because they lose steps: see tests/envs.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def twins(request: pytest.FixtureRequest) -> Any:
 
 def test_equal_to_the_bare_environment(twins: Any, target: str) -> None:
     bare, env = twins
-    wrapped = arrayferry.wrap(env, target)
+    wrapped = wrappers.vector.ArrayConversion(env, None, target)
     assert_crossed(wrapped.reset(seed=5), bare.reset(seed=5), target)
     bare.action_space.seed(5)
     for _ in range(4):
@@ -44,7 +47,7 @@ def test_actions_are_jax_arrays_of_the_space_s_dtype(twins: Any, target: str) ->
     taken: list[Any] = []
     spied = gym.vector.VectorWrapper(env)
     spied.step = lambda actions: taken.append(actions) or env.step(actions)  # type: ignore[method-assign]
-    wrapped = arrayferry.wrap(spied, target)
+    wrapped = wrappers.vector.ArrayConversion(spied, None, target)
     wrapped.reset(seed=1)
     sample = env.action_space.sample()
     wrapped.step(arrayferry.convert(sample, target))
@@ -67,12 +70,12 @@ def test_the_named_pair(twins: Any) -> None:
 
 def test_an_observation_of_an_immutable_array_is_the_agent_s_to_write(twins: Any) -> None:
     torch = pytest.importorskip("torch")
-    envs = arrayferry.wrap(twins[1], "torch")
+    envs = wrappers.vector.ArrayConversion(twins[1], None, "torch")
     obs, _ = envs.reset(seed=3)
     state = np.array(twins[1].state)
     obs += 1000
     assert np.array_equal(np.asarray(twins[1].state), state)
-    frames = arrayferry.wrap(twins[1], "numpy").reset(seed=3)[0]
+    frames = wrappers.vector.ArrayConversion(twins[1], None, "numpy").reset(seed=3)[0]
     frames += 1000
     assert isinstance(obs, torch.Tensor)
     assert np.array_equal(np.asarray(twins[1].state), state)
