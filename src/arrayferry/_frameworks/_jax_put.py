@@ -75,6 +75,10 @@ def put_on(device: Any, check: Callable[[], None]) -> Callable[[Array], jax.Arra
 @cache
 def _private_parts() -> tuple[Any, Any]:
     """Return JAX's function that puts an array on a device, and its description of one; or None twice."""
+    import jax
+
+    if jax.__version_info__ < (0, 8):  # a process that ends while the device is busy would crash
+        return None, None
     try:
         from jax._src.lib import xla_client  # type: ignore[attr-defined]
         from jax.core import ShapedArray
