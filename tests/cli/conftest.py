@@ -64,9 +64,11 @@ def snapshot():
     return compare
 
 
-# `python -m arrayferry`, with the terminal as the one that sends Ctrl-C.
+# `python -m arrayferry`, with the terminal as the one that sends Ctrl-C. A shell that runs the tests in the
+# background has told them to ignore it.
 _IN_TERMINAL = """
-import fcntl, runpy, sys, termios
+import fcntl, runpy, signal, sys, termios
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, "")
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 runpy.run_module("arrayferry", run_name="__main__", alter_sys=True)
