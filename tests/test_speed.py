@@ -51,7 +51,7 @@ def calls_of_a_step(env, action):
     ("name", "make", "in_c", "in_python"),
     [
         ("torch", lambda: Observed(new), 5, 35),
-        ("torch", lambda: Observed(dict_of(8)), 5, 100),
+        ("torch", lambda: Observed(dict_of(8)), 5, 105),
         ("torch", ZeroVector, 5, 85),
         ("jax", lambda: Observed(new), 14, 35),
         ("jax", lambda: Observed(dict_of(8)), 40, 120),
