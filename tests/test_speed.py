@@ -47,15 +47,18 @@ def calls_of_a_step(env, action):
     return min(calls(lambda: env.step(action)) for _ in range(5))
 
 
+FAST_JAX = pytest.mark.needs("jax>=0.8")  # an older one is called by its public function
+
+
 @pytest.mark.parametrize(
     ("name", "make", "in_c", "in_python"),
     [
         ("torch", lambda: Observed(new), 5, 35),
         ("torch", lambda: Observed(dict_of(8)), 5, 105),
         ("torch", ZeroVector, 5, 85),
-        ("jax", lambda: Observed(new), 14, 35),
-        ("jax", lambda: Observed(dict_of(8)), 40, 120),
-        ("jax", ZeroVector, 45, 135),
+        pytest.param("jax", lambda: Observed(new), 14, 35, marks=FAST_JAX),
+        pytest.param("jax", lambda: Observed(dict_of(8)), 40, 120, marks=FAST_JAX),
+        pytest.param("jax", ZeroVector, 45, 135, marks=FAST_JAX),
         ("numpy", lambda: Observed(new), 9, 35),
     ],
 )

@@ -38,6 +38,7 @@ def converter():
     return converter
 
 
+@pytest.mark.needs("jax>=0.8")  # where they are used
 def test_the_private_parts_are_where_they_were():
     """Without them all works, ten times slower: then look where they have gone."""
     assert None not in _jax_put._private_parts()

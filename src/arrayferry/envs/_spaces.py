@@ -48,10 +48,10 @@ def as_action(members: Any, action: Any, path: str = "action") -> Any:
             raise gym.error.InvalidAction(f"{path}: {len(action)} parts arrived, {len(members)} are expected")
         return tuple(as_action(*pair, f"{path}[{i}]") for i, pair in enumerate(zip(members, action)))
     if isinstance(action, (int, np.integer)) and members.shape == () and members.dtype.kind in "iu":
-        try:
-            return np.array(int(action), members.dtype)  # in a third of the time that the rest takes
-        except OverflowError:
-            raise gym.error.InvalidAction(f"{path}: {action} does not fit {members.dtype}") from None
+        found = np.array(int(action)).astype(members.dtype)  # in a third of the time that the rest takes
+        if found != action:
+            raise gym.error.InvalidAction(f"{path}: {action} does not fit {members.dtype}")
+        return found
     array = action if isinstance(action, jax.Array) else np.asarray(action)
     if array.shape != members.shape:
         raise gym.error.InvalidAction(f"{path}: shape {array.shape} arrived, {members.shape} is expected")
