@@ -7,6 +7,7 @@ import datetime
 import json
 import os
 import platform
+import re
 import shutil
 import sys
 import time
@@ -197,6 +198,7 @@ def main() -> None:
     rows = make_all(options, console)
     show(rows, console)
     text = json.dumps(as_data(rows, (time.time() - start) / 60), indent=1) + "\n"
+    text = re.sub(r" from '[^']*'", "", text)  # where a module of this machine is
     options.json.write_text(text, encoding="utf-8")
     console.print(f"The figures are in {options.json}.")
     if options.publish:
