@@ -91,6 +91,9 @@ class Dies(Toy):
 
 
 class Hangs(Toy):
+    def doze(self, seconds: float) -> None:
+        time.sleep(seconds if self.index == 1 else 0)
+
     def _misbehave(self) -> None:
         if self.index == 1:
             time.sleep(1000)
@@ -367,6 +370,33 @@ def test_a_worker_that_dies_in_a_call(make: Any) -> None:
         envs.get_attr("index")
     assert envs.step(np.zeros(4, int))[4]["fault"].tolist() == [False, False, True, False]
     assert envs.step(np.zeros(4, int))[4].get("fault") is None
+
+
+def test_a_late_answer_is_not_taken_for_that_of_the_next_step(make: Any) -> None:
+    envs = make(fns(kind=Hangs), 4, step_timeout=5)
+    envs.reset(seed=0)
+    with pytest.raises(arrayferry.errors.WorkerError, match="did not answer in time"):
+        envs.call("doze", 10)
+    assert envs.step(np.zeros(4, int))[4]["fault"].tolist() == [False, True, False, False]
+    assert "fault" not in envs.step(np.zeros(4, int))[4]
+
+
+def test_a_step_that_was_interrupted_is_over(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    envs = make(workers=4)
+    envs.reset(seed=0)
+
+    def interrupted(deadline: float) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(envs._workers[1], "answer", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            envs.step(np.zeros(4, int))
+    with pytest.raises(arrayferry.FerryError, match="call reset"):
+        envs.step(np.zeros(4, int))
+    _, infos = envs.reset(seed=11)
+    assert infos["fault"].all()
+    assert envs.step(np.zeros(4, int))[1].tolist() == [1 / 3] * 4
 
 
 def test_a_worker_that_dies_in_reset_is_replaced(make: Any) -> None:

@@ -211,8 +211,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _answers(self, workers: list[_Worker] | None = None) -> list[tuple[_Worker, Any]]:
         """Wait for all workers; return their answers, or why there is none. Raise what one has raised."""
-        deadline = time.monotonic() + self._timeout
-        found = [(worker, worker.answer(deadline)) for worker in workers or self._workers]
+        found = self._collect(workers or self._workers)
         for _, answer in found:
             if isinstance(answer, Failure):
                 self._needs_reset = True
@@ -221,6 +220,16 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
                         self._replace(worker, other)
                 raise answer.error
         return found
+
+    def _collect(self, workers: list[_Worker]) -> list[tuple[_Worker, Any]]:
+        deadline = time.monotonic() + self._timeout
+        try:
+            return [(worker, worker.answer(deadline)) for worker in workers]
+        except BaseException:  # Ctrl-C: a late answer would be taken for that of the next step
+            self._needs_reset = True
+            for worker in workers:
+                worker.kill()
+            raise
 
     def _take(self, worker: _Worker, answer: Any, infos: dict[str, Any]) -> dict[str, Any]:
         if answer is None:
@@ -346,10 +355,11 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self._check_idle()
         for worker, one in zip(self._workers, arguments):
             worker.ask(CALL, self._half, (name, one, options))
-        deadline = time.monotonic() + self._timeout
-        answers = [worker.answer(deadline) for worker in self._workers]
-        for worker, answer in zip(self._workers, answers):
-            if isinstance(answer, str):  # the next step tells of it as well: the worker is dead
+        found = self._collect(self._workers)
+        answers = [answer for _, answer in found]
+        for worker, answer in found:
+            if isinstance(answer, str):
+                worker.kill()  # so that the next step tells of it, too, and takes no late answer for its own
                 what = f"{name} of environments {worker.rows.start} to {worker.rows.stop - 1}: {answer}"
                 raise WorkerError(what, "call reset() or step(), which replace the worker")
         for answer in answers:
@@ -429,6 +439,8 @@ class _Worker:
     def answer(self, deadline: float) -> Any:
         """Wait for what was asked: None if all is in the block; a `Failure`; or why there is no answer."""
         channel = self._channel
+        if channel.pipe.closed:  # killed, and what it had answered before is about another step
+            return f"the worker died (exit code {self._process.exitcode})"
         try:
             if not self._has_greeted:  # to start takes its own time
                 waiting = time.monotonic()
