@@ -8,7 +8,6 @@ its spaces declare before XLA gets it, because XLA would take whatever bytes the
 from __future__ import annotations
 
 import itertools
-import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
@@ -20,6 +19,7 @@ from gymnasium.vector import VectorEnv
 
 from arrayferry._core.dtypes import cast_exactly
 from arrayferry._core.registry import describe
+from arrayferry._core.walk import key_text
 from arrayferry.errors import NarrowingError, UnsupportedError
 from arrayferry.wrappers import wrap
 
@@ -247,7 +247,7 @@ def _part_of_space(path: str, space: spaces.Space[Any]) -> _Part:
     """Declare the members of a space: a dict for `Dict`, a tuple for `Tuple`, arrays for the rest."""
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
         items = space.items() if isinstance(space, spaces.Dict) else enumerate(space)
-        parts = {key: _part_of_space(f"{path}[{json.dumps(key)}]", one) for key, one in items}
+        parts = {key: _part_of_space(path + key_text(key), one) for key, one in items}
         make: Any = dict if isinstance(space, spaces.Dict) else lambda pairs: tuple(one for _, one in pairs)
         return _Part(
             [leaf for part in parts.values() for leaf in part.leaves],

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cloudpickle
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from gymnasium.vector.utils import batch_space
 
 from arrayferry._core.messages import note_on
 from arrayferry.scale._block import Block, copy_into, map_arrays
@@ -90,20 +89,15 @@ class _Worker:
     def __init__(self, task: Task, envs: SyncVectorEnv, memory: Any, numbers: Any) -> None:
         block = Block.over(memory, task.observation_space, task.action_space, task.num_envs)
         self.envs, self.block, self.numbers = envs, block.rows(task.rows), numbers
-        self.action_space = batch_space(task.action_space, envs.num_envs)
 
     def step(self, actions: Any = None) -> Any:
         """Step; the actions are in the block, if they are not given."""
         if actions is None:
-            actions = map_arrays(
-                lambda array: array.copy(), self.block.actions
-            )  # for the environments to keep
+            # Copies, for the environments to keep.
+            actions = map_arrays(lambda array: array.copy(), self.block.actions)
         obs, rewards, terminated, truncated, infos = self.envs.step(actions)
-        self.block.rewards[:], self.block.terminated[:], self.block.truncated[:] = (
-            rewards,
-            terminated,
-            truncated,
-        )
+        block = self.block
+        block.rewards[:], block.terminated[:], block.truncated[:] = rewards, terminated, truncated
         return self._answer(obs, infos)
 
     def reset(self, seed: Any, options: Any) -> Any:

@@ -236,8 +236,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
             return infos
         obs, found = answer
         if obs is not None:
-            space = batch_space(self.single_observation_space, worker.rows.stop - worker.rows.start)
-            self._slow_obs[worker.rows] = list(iterate(space, obs))
+            self._slow_obs[worker.rows] = list(iterate(self._batch_of(worker.rows), obs))
         return _merged(infos, found, worker.rows, self.num_envs)
 
     def _observations(self) -> Any:
