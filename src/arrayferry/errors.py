@@ -10,7 +10,7 @@
     ├── NarrowingError          OverflowError  a value does not fit the target's dtype
     ├── TransferError           BufferError    the framework's own call failed; its error is the cause
     ├── NotInstalledError       ImportError    the framework is not installed
-    └── WorkerError             RuntimeError   a worker process did not start, or failed too often
+    └── WorkerError             RuntimeError   a worker did not start, or failed too often
 
 There are two warnings: `KeptWarning`, when a leaf of an observation or action has no counterpart in the
 target and stays as it is; and `FrameworkWarning`, when an environment was taken for one of NumPy and is not,
@@ -134,7 +134,7 @@ class NotInstalledError(FerryError, ImportError):
 
 
 class WorkerError(FerryError, RuntimeError):
-    """A worker process did not start, or failed too often."""
+    """A worker did not start, or failed too often."""
 
 
 class KeptWarning(UserWarning):

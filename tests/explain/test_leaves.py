@@ -86,10 +86,11 @@ def test_paths_are_those_of_errors():
 
 
 def test_what_is_left_alone_says_so():
-    found = verdicts(arrayferry.explain({"s": "text", "t": np.array(["text"]), "b": True}, "numpy"))
+    held = {"s": "text", "t": np.array(["text"]), "b": True}
+    found = verdicts(arrayferry.explain(held, "numpy"))
     assert found == {
         'value["s"]': "left alone: a str is not an array",
-        'value["t"]': "taken over: nobody else holds it",
+        'value["t"]': "copied: you still hold what it is in",
         'value["b"]': "left alone: a bool is not an array",
     }
 

@@ -110,7 +110,7 @@ def test_jax_still_tells_whether_it_has_started(run_python):
         "from arrayferry._frameworks import jax as ours\n"
         "import jax\n"
         "from jax._src.xla_bridge import backends_are_initialized\n"
-        "print(ours._has_started(), jax.numpy.ones(1).sum(), ours._has_started())\n"
+        "print(ours.has_started(), jax.numpy.ones(1).sum(), ours.has_started())\n"
     )
     assert printed == "False 1.0 True\n"
 
@@ -163,6 +163,57 @@ def test_environments_in_jax_raise_where_they_would_hang(run_python):
     assert "worked" not in lines[0:8:2], "JAX refused"
     assert lines[8] == "worked"
     assert lines[-1] == "here None"
+
+
+OF_ITS_OWN_ARRAYS = """
+from gymnasium import spaces
+from arrayferry.envs import Interface, as_gymnasium, register_environment
+
+class Walk:
+    pass
+
+def interface(env, params):
+    def reset(key):
+        return key, jax.random.uniform(key, (1,)), {}
+    def step(key, state, action):
+        return state, jnp.float32([0]), 1.0, False, False, {}
+    return Interface(reset, step, None, spaces.Discrete(2))
+
+class Goes(Computes):
+    def reset(self, *, seed=None, options=None):
+        return self.state + self.state, {}
+
+    def step(self, action):
+        return self.state + self.state, 0.0, False, False, {}
+
+register_environment(Walk, interface)
+action = jnp.int32(1)
+one, many, goes, never_reset = as_gymnasium(Walk()), as_gymnasium(Walk(), 2), Goes(), Goes()
+for env, first in (one, action), (many, action[None].repeat(2)), (goes, action):
+    env.reset(), env.step(first)
+wrapped, fresh = arrayferry.wrap(goes, "numpy"), arrayferry.wrap(never_reset, "numpy")
+wrapped.reset(), wrapped.step(1)
+forked("single step", lambda: one.step(action))
+forked("single reset", lambda: one.reset())
+forked("vector step", lambda: many.step(None))
+forked("vector reset", lambda: many.reset())
+forked("state", lambda: one.state)
+forked("pickle", one.__getstate__)
+forked("made", lambda: as_gymnasium(Walk()))
+forked("wrapped reset", lambda: wrapped.reset())
+forked("wrapped step", lambda: wrapped.step(1))
+forked("wrapped, never reset", lambda: fresh.reset())
+one.step(action), many.reset(), wrapped.reset()
+"""
+
+
+def test_environments_that_compute_with_their_own_arrays_are_refused(run_python):
+    """JAX's guard does not see them: they take nothing from the host."""
+    pytest.importorskip("jax")
+    lines = run_python(START + ENVIRONMENTS + OF_ITS_OWN_ARRAYS).splitlines()
+    assert len(lines) == 10
+    hint = 'refused: start it otherwise, as with AsyncVectorEnv(..., context="forkserver")'
+    assert all(hint in line for line in lines)
 
 
 WORKERS = """

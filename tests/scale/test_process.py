@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import math
 import os
+import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +22,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import arrayferry
-from arrayferry.scale import ProcessVectorEnv
+from arrayferry.scale import ProcessVectorEnv, process
 
 NEXT_STEP, SAME_STEP, DISABLED = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
 
@@ -82,6 +86,29 @@ class Toy(gym.Env[Any, Any]):
         return self.seen[-1]
 
 
+class Odd(Toy):
+    """Shows what is not quite of its space's form, and infos whose types differ between environments."""
+
+    def _observe(self) -> Any:
+        obs = super()._observe()
+        return obs.astype(np.float16) if self.index % 2 else obs.tolist()
+
+    def step(self, action: Any) -> Any:
+        *result, infos = super().step(action)
+        self.infos = {
+            "mixed": [0.5, 1, 2.7, None][(self.index + self.count) % 3],
+            "text": np.array(["ab", "c"]),
+            "objects": np.array([None, self.index], object),
+            "part": {"deep": {"n": np.float32(self.index)}},
+        }
+        return *result, self.infos if self.index else infos
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        if hasattr(self, "infos"):
+            self.infos["mixed"] = -1  # of a dict that was returned before
+        return super().reset(seed=seed, options=options)
+
+
 class Dies(Toy):
     """Kills its process with action 2, if it is the environment to do so."""
 
@@ -127,7 +154,7 @@ def make() -> Iterator[Any]:
 def assert_equal(one: Any, other: Any) -> None:
     assert type(one) is type(other)
     if isinstance(one, dict):
-        assert list(one) == list(other) or set(one) == set(other)
+        assert list(one) == list(other)
         for key in one:
             assert_equal(one[key], other[key])
     elif isinstance(one, (tuple, list)):
@@ -188,6 +215,53 @@ def test_it_equals_sync_in_workers_that_are_spawned(make: Any) -> None:
     compare(make(context="spawn"), SyncVectorEnv(fns()))
 
 
+@pytest.mark.parametrize("workers", [1, 2, 5])
+@pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP])
+def test_it_equals_sync_for_odd_observations_and_infos(make: Any, mode: AutoresetMode, workers: int) -> None:
+    env_fns = fns(5, Odd)
+    compare(make(env_fns, workers, autoreset_mode=mode), SyncVectorEnv(env_fns, autoreset_mode=mode))
+
+
+def test_an_observation_of_another_shape_is_refused_as_by_sync(make: Any) -> None:
+    class Grows(Toy):
+        def _observe(self) -> Any:
+            return np.zeros((1, 3), np.float32)  # would fit by broadcasting
+
+    with pytest.raises(ValueError, match="shape"):
+        SyncVectorEnv(fns(2, Grows)).reset()
+    with pytest.raises(ValueError, match="shape"):
+        make(fns(2, Grows)).reset()
+
+
+def test_a_final_observation_is_what_the_environment_returned(make: Any) -> None:
+    class OneBuffer(Toy):
+        buffer = np.zeros((2, 3), np.float32)
+
+        def _observe(self) -> Any:
+            self.buffer[:] = self.count
+            return self.buffer
+
+    envs = make(fns(2, OneBuffer), autoreset_mode=SAME_STEP)
+    envs.reset(seed=0)
+    for _ in range(3):
+        obs, _, _, _, infos = envs.step(np.zeros(2, int))
+    assert (obs[0] == 0).all()
+    assert (infos["final_obs"][0] == 3).all()
+
+
+@pytest.mark.parametrize("mask", [None, np.ones(4, bool)])
+@pytest.mark.parametrize("options", [None, {}, {"level": 2}])
+def test_options_arrive_as_with_sync(make: Any, options: Any, mask: Any) -> None:
+    ours, theirs = make(), SyncVectorEnv(fns())
+    if mask is not None:
+        options = {**(options or {}), "reset_mask": mask}
+    given = dict(options) if options is not None else None
+    ours.reset(options=options)
+    assert str(options) == str(given)  # untouched
+    theirs.reset(options=given)
+    assert ours.get_attr("options") == theirs.get_attr("options")
+
+
 def test_seeds_and_options(make: Any) -> None:
     ours, theirs = make(), SyncVectorEnv(fns())
     for seed in (None, 3, [1, 2, 3, None]):
@@ -195,6 +269,8 @@ def test_seeds_and_options(make: Any) -> None:
         theirs.reset(seed=seed, options={"level": 2})
         assert ours.get_attr("last_seed") == theirs.get_attr("last_seed")
         assert ours.get_attr("options") == ({"level": 2},) * 4
+    ours.reset(seed=np.int64(3))
+    assert ours.get_attr("last_seed") == (3, 4, 5, 6)
     with pytest.raises(arrayferry.FerryError, match="2 seeds for 4 environments"):
         ours.reset(seed=[1, 2])
 
@@ -240,16 +316,211 @@ def test_attributes_and_calls(make: Any) -> None:
     assert envs.step(np.zeros(4, int))[1].shape == (4,)
 
 
+def test_seeds_and_generators_are_the_environments_own(make: Any) -> None:
+    ours, theirs = make(), SyncVectorEnv(fns())
+    for envs in (ours, theirs):
+        envs.reset(seed=3)
+        envs.reset()
+    assert ours.np_random_seed == theirs.np_random_seed == (3, 4, 5, 6)
+    assert [one.random() for one in ours.np_random] == [one.random() for one in theirs.np_random]
+
+
+def test_each_environment_has_one_action(make: Any) -> None:
+    envs = make()
+    envs.reset(seed=0)
+    for actions in (np.zeros(3, int), np.zeros(5, int), [0, 0]):
+        with pytest.raises(ValueError, match="actions for 4 environments"):
+            envs.step(actions)
+    with pytest.raises(TypeError):
+        envs.step(0)
+    assert envs.step([0, 1, 0, 1])[1].tolist() == [1 / 3] * 4
+
+
+def test_masks_are_checked(make: Any) -> None:
+    envs = make(autoreset_mode=DISABLED)
+    with pytest.raises(arrayferry.FerryError, match="before one of all"):
+        envs.reset(options={"reset_mask": np.array([True, False, False, False])})
+    envs.reset(options={"reset_mask": np.ones(4, bool)})
+    for mask in (np.ones(3, bool), np.ones((1, 4), bool), np.zeros(4, bool)):
+        with pytest.raises(ValueError, match="reset_mask"):
+            envs.reset(options={"reset_mask": mask})
+    for mask in ([True] * 4, np.ones(4, int)):
+        with pytest.raises(TypeError, match="reset_mask"):
+            envs.reset(options={"reset_mask": mask})
+
+
+def test_a_step_after_the_end_is_refused_without_autoreset(make: Any) -> None:
+    envs = make(autoreset_mode=DISABLED)
+    envs.reset(seed=0)
+    for _ in range(3):
+        envs.step(np.zeros(4, int))
+    with pytest.raises(arrayferry.FerryError, match="whose episode is over"):
+        envs.step(np.zeros(4, int))
+
+
+@pytest.mark.parametrize("mode", ["rgb_array", None])
+def test_frames_and_modes(make: Any, mode: str | None) -> None:
+    pytest.importorskip("pygame")
+    env_fns = [lambda: gym.make("CartPole-v1", render_mode=mode)] * 3
+    ours, theirs = make(env_fns), SyncVectorEnv(env_fns)
+    assert ours.render_mode == mode
+    ours.reset(seed=0)
+    theirs.reset(seed=0)
+    if mode:
+        assert_equal(ours.render(), theirs.render())
+    else:
+        with pytest.warns(UserWarning, match="render"):
+            expected = theirs.render()
+        assert ours.render() == expected
+
+
+def test_calls_take_and_return_what_only_cloudpickle_knows(make: Any) -> None:
+    envs = make()
+    envs.set_attr("scale", lambda x: 2 * x)
+    assert envs.call("scale", 4) == (8,) * 4
+    envs.set_attr("held", [(lambda n=n: n) for n in range(4)])
+    assert envs.call("held") == (0, 1, 2, 3)
+
+
+def test_what_cannot_be_sent_changes_nothing(make: Any) -> None:
+    envs = make(workers=4)
+    envs.reset(seed=0)
+    lock = threading.Lock()
+    with pytest.raises(TypeError, match="pickle"):
+        envs.set_attr("index", [0, 1, 2, lock])
+    with pytest.raises(TypeError, match="pickle"):
+        envs.reset(options={"lock": lock})
+    with pytest.raises(TypeError, match="pickle"):
+        envs.step([0, 0, 0, lock])
+    _, reward, *_, infos = envs.step(np.zeros(4, int))
+    assert "fault" not in infos
+    assert reward.tolist() == [1 / 3] * 4
+    assert envs.get_attr("index") == (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("acts", "actions"),
+    [
+        ("box", np.linspace(-1, 1, 8).reshape(4, 2)),
+        ("box", np.linspace(-1, 1, 8).reshape(4, 2).tolist()),
+        ("discrete", np.array([0, 1, 0, 1], np.uint8)),
+        ("discrete", [0, 1, 0, 1]),
+        ("discrete", np.array([0.7, 1.2, 0, 1])),
+        ("discrete", np.zeros((4, 1), int)),
+        ("dict", {"a": np.array([0, 1, 0, 1], np.int8), "b": np.linspace(-1, 1, 8).reshape(4, 2)}),
+    ],
+)
+def test_actions_arrive_as_with_sync(make: Any, acts: str, actions: Any) -> None:
+    ours, theirs = make(fns(acts=acts)), SyncVectorEnv(fns(acts=acts))
+    for envs in (ours, theirs):
+        envs.reset(seed=0)
+        envs.step(actions)
+    assert_equal(ours.call("last_actions"), theirs.call("last_actions"))
+
+
+def test_an_attribute_that_cannot_be_sent_is_an_error_of_its_own(make: Any) -> None:
+    class Locked(Toy):
+        def __init__(self, index: int) -> None:
+            super().__init__(index)
+            self.lock = threading.Lock()
+
+    envs = make(fns(4, Locked))
+    envs.reset(seed=0)
+    with pytest.raises(TypeError, match="pickle"):
+        envs.get_attr("lock")
+    assert "fault" not in envs.step(np.zeros(4, int))[4]
+
+
+def test_a_class_of_main_arrives_where_there_is_no_file_to_import_it_from() -> None:
+    code = """
+import gymnasium as gym
+from arrayferry.scale import ProcessVectorEnv
+
+class Level: pass
+
+class Checks(gym.Wrapper):
+    level = None
+    def is_level(self): return isinstance(self.level, Level)
+
+envs = ProcessVectorEnv([lambda: Checks(gym.make("CartPole-v1"))] * 2, workers=1)
+envs.set_attr("level", Level())
+assert envs.call("is_level") == (True, True)
+assert isinstance(envs.get_attr("level")[0], Level)
+envs.close()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
 def test_steps_overlap_with_the_caller(make: Any) -> None:
     envs = make()
     envs.reset(seed=0)
     envs.step_async(np.zeros(4, int))
     for forbidden in (lambda: envs.step_async(np.zeros(4, int)), envs.reset, lambda: envs.get_attr("index")):
-        with pytest.raises(arrayferry.FerryError, match="step_wait"):
+        with pytest.raises(arrayferry.FerryError, match="step_wait") as caught:
             forbidden()
+        assert isinstance(caught.value, gym.error.AlreadyPendingCallError)
     assert len(envs.step_wait()) == 5
-    with pytest.raises(arrayferry.FerryError, match="step_async"):
+    with pytest.raises(arrayferry.FerryError, match="step_async") as caught:
         envs.step_wait()
+    assert isinstance(caught.value, gym.error.NoAsyncCallError)
+
+
+def test_a_step_that_was_closed_is_no_fault(make: Any) -> None:
+    envs = make()
+    envs.reset(seed=0)
+    envs.step_async(np.zeros(4, int))
+    envs.close()
+    with pytest.raises(gym.error.ClosedEnvironmentError, match="make new ones"):
+        envs.step_wait()
+    assert not any(worker._process.is_alive() for worker in envs._workers)
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"workers": 0}, "at least 1"),
+        ({"workers": 1.5}, "a whole number"),
+        ({"workers": "2"}, "a whole number"),
+        ({"context": "thread"}, "it is one of"),
+        ({"step_timeout": 0}, "pass seconds"),
+        ({"step_timeout": None}, "pass seconds"),
+    ],
+)
+def test_wrong_options_are_refused(make: Any, options: dict[str, Any], what: str) -> None:
+    with pytest.raises(arrayferry.errors.OptionError, match=what):
+        make(**options)
+
+
+@pytest.mark.parametrize(
+    ("env_fns", "what"),
+    [
+        (None, "env_fns is a NoneType"),
+        (lambda: Toy(), "env_fns is a function"),
+        (["CartPole-v1"] * 2, r"env_fns\[0\] is a str"),
+        ([lambda: Toy(), Toy()], r"env_fns\[1\] is a Toy"),
+        ([lambda: None], "made a NoneType"),
+        ([lambda: Toy(), lambda: None], "made a NoneType"),
+        ([lambda: SyncVectorEnv([Toy])], "made a SyncVectorEnv"),
+    ],
+)
+def test_what_makes_no_environments_is_refused(env_fns: Any, what: str) -> None:
+    with pytest.raises(arrayferry.errors.UnsupportedError, match=what):
+        ProcessVectorEnv(env_fns, workers=2)
+
+
+def test_it_may_wait_for_ever(make: Any) -> None:
+    envs = make(fns(observes="text"), step_timeout=math.inf)  # which goes through the pipe
+    envs.reset(seed=0)
+    assert "fault" not in envs.step(np.zeros(4, int))[4]
+    envs.close(timeout=math.inf)
+
+
+def test_it_cannot_be_copied(make: Any) -> None:
+    envs = make()
+    for duplicate in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(arrayferry.errors.UnsupportedError, match="environments are in other processes"):
+            duplicate(envs)
 
 
 def test_a_step_before_reset_is_refused(make: Any) -> None:
@@ -259,8 +530,9 @@ def test_a_step_before_reset_is_refused(make: Any) -> None:
 
 def test_different_spaces_are_refused(make: Any) -> None:
     mixed = [*fns(2), lambda: Toy(2, "discrete")]
-    with pytest.raises(arrayferry.FerryError, match="environment 2 has the observation space"):
-        make(mixed, workers=3)
+    for workers in (1, 3):
+        with pytest.raises(arrayferry.errors.WorkerError, match="environment 2 has the observation space"):
+            make(mixed, workers=workers)
 
 
 def test_an_environment_that_cannot_be_made_says_why(make: Any) -> None:
@@ -362,6 +634,24 @@ def test_a_worker_that_dies_between_two_steps(make: Any) -> None:
     assert "fault" not in envs.step(np.zeros(4, int))[4]
 
 
+def test_a_successor_that_is_killed_while_it_starts(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    envs = make(workers=4)
+    envs.reset(seed=0)
+    worker = envs._workers[2]
+    os.kill(worker._process.pid, signal.SIGKILL)
+    kind = worker._context.Process
+
+    def broken(self: Any) -> None:
+        raise BrokenPipeError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "start", broken)
+        assert envs.step(np.zeros(4, int))[4]["fault"].tolist() == [False, False, True, False]
+    assert envs.step(np.zeros(4, int))[4]["fault"].tolist() == [False, False, True, False]
+    assert "fault" not in envs.step(np.zeros(4, int))[4]
+    assert envs.get_attr("count") == (3, 3, 0, 3)
+
+
 def test_a_worker_that_dies_in_a_call(make: Any) -> None:
     envs = make(workers=4)
     envs.reset(seed=0)
@@ -395,7 +685,134 @@ def test_a_step_that_was_interrupted_is_over(make: Any, monkeypatch: pytest.Monk
     with pytest.raises(arrayferry.FerryError, match="call reset"):
         envs.step(np.zeros(4, int))
     _, infos = envs.reset(seed=11)
+    assert infos["fault"].tolist() == [False, True, True, True]  # the first one had answered
+    assert envs.step(np.zeros(4, int))[1].tolist() == [1 / 3] * 4
+
+
+def late(deadline: float) -> Any:
+    """What a worker answers that is not done in time, and goes on nevertheless."""
+    return "the worker did not answer in time"
+
+
+class Talks(Toy):
+    """Tells more than a pipe holds: as long as nobody reads, it is in the middle of it."""
+
+    def step(self, action: Any) -> Any:
+        return *super().step(action)[:4], {"large": bytes(10_000_000)}
+
+    @property
+    def pid(self) -> int:
+        return os.getpid()
+
+
+def stop_in_the_middle_of_a_message(envs: ProcessVectorEnv) -> None:
+    envs.reset(seed=0)
+    (pid, *_) = envs.get_attr("pid")
+    envs.step_async(np.zeros(4, int))
+    assert envs._workers[0]._channel.pipe.poll(60)
+    os.kill(pid, signal.SIGSTOP)
+
+
+def test_a_worker_that_is_stopped_in_the_middle_of_an_answer_is_replaced(make: Any) -> None:
+    envs = make(fns(kind=Talks), 1, step_timeout=5)
+    stop_in_the_middle_of_a_message(envs)
+    infos = envs.step_wait()[4]
     assert infos["fault"].all()
+    assert "did not answer in time" in infos["fault_reason"][0]
+    assert "fault" not in envs.step(np.zeros(4, int))[4]
+
+
+def test_a_large_answer_that_waited_for_a_worker_that_hangs_is_read(make: Any) -> None:
+    class HangsOrTalks(Talks):
+        def _misbehave(self) -> None:
+            if self.index == 0:
+                time.sleep(1000)
+
+    envs = make(fns(kind=HangsOrTalks), step_timeout=5)
+    envs.reset(seed=0)
+    infos = envs.step(np.array([2, 0, 0, 0]))[4]
+    assert infos["fault"].tolist() == [True, True, False, False]
+    assert len(infos["large"][3]) == 10_000_000
+
+
+def test_a_worker_that_is_stopped_does_not_keep_the_driver_from_asking(make: Any) -> None:
+    envs = make(fns(kind=Talks), 1, step_timeout=5)
+    (pid, *_) = envs.get_attr("pid")
+    os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(arrayferry.errors.WorkerError, match="set_attr of environments 0 to 3"):
+        envs.set_attr("large", bytes(10_000_000))
+    assert envs.reset(seed=0)[1]["fault"].all()
+
+
+def test_a_worker_that_is_stopped_in_the_middle_of_an_answer_can_be_closed(make: Any) -> None:
+    envs = make(fns(kind=Talks), 1)
+    stop_in_the_middle_of_a_message(envs)
+    envs.close(timeout=1)
+    assert not envs._workers[0]._process.is_alive()
+
+
+def test_a_worker_that_is_late_is_killed_before_its_row_is_shown(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envs = make(workers=4)
+    envs.reset(seed=0)
+    alive, worker = [], envs._workers[1]
+    show_last = worker.show_last
+
+    def shown(half: int) -> None:
+        alive.append(worker._process.is_alive())
+        show_last(half)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(worker, "answer", late)
+        patch.setattr(worker, "show_last", shown)
+        assert envs.step(np.zeros(4, int))[4]["fault"].tolist() == [False, True, False, False]
+    assert alive == [False]
+
+
+def test_an_error_in_a_fault_leaves_no_late_answer(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    envs = make(workers=4, max_faults=1)
+    envs.reset(seed=0)
+    with monkeypatch.context() as patch:
+        for worker in envs._workers[1:3]:
+            patch.setattr(worker, "answer", late)
+        with pytest.raises(arrayferry.errors.WorkerError, match="environments 1 to 1 failed 1 times"):
+            envs.step(np.zeros(4, int))
+    with pytest.raises(arrayferry.errors.WorkerError, match="environments 2 to 2 failed 1 times"):
+        envs.reset(seed=0)
+    assert_equal(envs.reset(seed=11), SyncVectorEnv(fns()).reset(seed=11))
+    assert envs.step(np.zeros(4, int))[1].tolist() == [1 / 3] * 4
+
+
+def test_an_exception_is_raised_rather_than_another_worker_s_faults(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envs = make(fns(kind=Raises), 4, max_faults=1)
+    envs.reset(seed=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(envs._workers[2], "answer", late)
+        with pytest.raises(KeyError, match="a wheel is off"):
+            die(envs)
+
+
+@pytest.mark.parametrize("ask", ["step", "reset"])
+def test_an_interrupt_while_a_successor_resets(make: Any, monkeypatch: pytest.MonkeyPatch, ask: str) -> None:
+    envs = make(workers=4, autoreset_mode=SAME_STEP)
+    envs.reset(seed=0)
+    answers = iter(["the worker died"])
+
+    def interrupted(deadline: float) -> Any:
+        for answer in answers:
+            return answer
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(envs._workers[1], "answer", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            envs.step(np.zeros(4, int)) if ask == "step" else envs.reset()
+    with pytest.raises(arrayferry.FerryError, match="call reset"):
+        envs.step(np.zeros(4, int))
+    assert envs.reset(seed=11)[1]["fault"].tolist() == [False, True, False, False]
     assert envs.step(np.zeros(4, int))[1].tolist() == [1 / 3] * 4
 
 
@@ -424,6 +841,53 @@ def test_too_many_faults_in_a_row_raise(make: Any, mode: AutoresetMode) -> None:
     assert "fault" not in envs.step(np.zeros(4, int))[4]
 
 
+def test_a_crash_in_the_first_step_of_each_episode_raises_in_the_end(make: Any) -> None:
+    envs = make(fns(kind=Dies), 4, max_faults=3)
+    envs.reset(seed=0)
+    for _ in range(4):  # a fault, a reset, a fault, a reset
+        die(envs)
+    with pytest.raises(arrayferry.errors.WorkerError, match="failed 3 times in a row"):
+        die(envs)
+
+
+def test_a_successor_s_seed_is_made_of_the_last_one_given(make: Any) -> None:
+    envs = make(fns(kind=Dies), 4, autoreset_mode=DISABLED)
+    envs.reset(seed=5)
+    envs.reset()
+    die(envs)
+    envs.reset(options={"reset_mask": np.array([False, True, False, False])})
+    assert envs.np_random_seed[1] == int(np.random.SeedSequence([6, 1, 1]).generate_state(1)[0])
+
+
+def test_a_reset_without_a_seed_after_a_fault_has_the_successor_s(make: Any) -> None:
+    envs = make(fns(kind=Dies), 2)
+    envs.reset(seed=5)
+    die(envs)
+    envs.reset(seed=[None, 9, None, None])
+    seed = int(np.random.SeedSequence([5, 0, 1]).generate_state(1)[0])
+    assert envs.get_attr("last_seed") == (seed, 9, None, None)
+
+
+def test_without_autoreset_a_fault_is_the_end_of_an_episode(make: Any) -> None:
+    envs = make(fns(kind=Dies), 2, autoreset_mode=DISABLED)
+    envs.reset(seed=5)
+    truncated = die(envs)[3]
+    with pytest.raises(arrayferry.errors.UnsupportedError, match="whose episode is over"):
+        envs.step(np.zeros(4, int))
+    envs.reset(options={"reset_mask": truncated})
+    assert envs.step(np.zeros(4, int))[1].tolist() == [1 / 3, 1 / 3, 2 / 3, 2 / 3]
+
+
+def test_all_workers_that_are_lost_in_a_call_are_replaced(make: Any) -> None:
+    envs = make(fns(kind=Hangs), 2, step_timeout=5)
+    envs.reset(seed=0)
+    os.kill(envs._workers[1]._process.pid, signal.SIGKILL)
+    with pytest.raises(arrayferry.errors.WorkerError, match="environments 0 to 1"):
+        envs.call("doze", 10)
+    assert envs.step(np.zeros(4, int))[4]["fault"].all()
+    assert "fault" not in envs.step(np.zeros(4, int))[4]
+
+
 def test_an_exception_is_raised_as_it_is_and_reset_goes_on(make: Any) -> None:
     envs = make(fns(kind=Raises), 2)
     envs.reset(seed=0)
@@ -431,15 +895,107 @@ def test_an_exception_is_raised_as_it_is_and_reset_goes_on(make: Any) -> None:
         die(envs)
     if sys.version_info >= (3, 11):
         assert "in _misbehave" in "".join(caught.value.__notes__)
+        assert "environments 0 to 1" in "".join(caught.value.__notes__)
     with pytest.raises(arrayferry.FerryError, match="call reset"):
         envs.step(np.zeros(4, int))
     assert_equal(envs.reset(seed=11), SyncVectorEnv(fns()).reset(seed=11))
     assert envs.step(np.zeros(4, int))[1].shape == (4,)
 
 
+def test_an_exception_that_cannot_be_pickled_is_told_once(make: Any) -> None:
+    class WheelError(Exception):
+        def __init__(self, wheel: int, side: str) -> None:
+            super().__init__(f"the {side} wheel {wheel} is off")
+
+    class Loses(Toy):
+        def _misbehave(self) -> None:
+            raise WheelError(3, "left")
+
+    envs = make(fns(kind=Loses))
+    envs.reset(seed=0)
+    with pytest.raises(RuntimeError, match=r"WheelError: the left wheel 3 is off$") as caught:
+        die(envs)
+    if sys.version_info >= (3, 11):
+        assert "".join(caught.value.__notes__).count("in _misbehave") == 1
+
+
+def test_infos_that_cannot_be_sent_are_told(make: Any) -> None:
+    class Locks(Toy):
+        def step(self, action: Any) -> Any:
+            return *super().step(action)[:4], {"lock": threading.Lock()}
+
+    envs = make(fns(kind=Locks))
+    envs.reset(seed=0)
+    with pytest.raises(arrayferry.errors.UnsupportedError, match="cannot be sent to or from a worker"):
+        envs.step(np.zeros(4, int))
+
+
+def test_an_environment_that_cannot_be_closed_does_not_keep_the_others_open(tmp_path: Path) -> None:
+    class Sticks(Toy):
+        def close(self) -> None:
+            (tmp_path / str(self.index)).touch()
+            if self.index == 2:
+                raise OSError("the lid sticks")
+
+    envs = ProcessVectorEnv(fns(4, Sticks), workers=2)
+    (tmp_path / "0").unlink()  # of the one that was asked for its spaces
+    with pytest.warns(RuntimeWarning, match="an environment was not closed: OSError: the lid sticks"):
+        envs.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1", "2", "3"]
+
+    envs = ProcessVectorEnv(fns(4, Sticks), workers=2)
+    with pytest.raises(RuntimeWarning, match="the lid sticks"):  # a warning that is an error
+        envs.close()
+    assert not any(worker._process.is_alive() for worker in envs._workers)
+
+
+@pytest.mark.parametrize("kind", [EOFError, ConnectionRefusedError])
+def test_an_environment_s_own_error_is_no_fault(make: Any, kind: type[Exception], tmp_path: Path) -> None:
+    class Refuses(Dies):
+        def __init__(self, index: int) -> None:
+            super().__init__(index)
+            if (tmp_path / "refuse").exists():
+                raise kind("no simulator")
+
+        def last_actions(self) -> Any:
+            raise kind("the simulator is gone")
+
+    envs = make(fns(kind=Refuses), 4)
+    envs.reset(seed=0)
+    with pytest.raises(kind, match="the simulator is gone"):
+        envs.call("last_actions")
+    (tmp_path / "refuse").touch()
+    assert die(envs)[4]["fault"].tolist() == [False, True, False, False]
+    with pytest.raises(kind, match="no simulator"):
+        envs.step(np.zeros(4, int))
+    (tmp_path / "refuse").unlink()
+    assert envs.reset(seed=0)[1]["fault"].tolist() == [False, True, False, False]
+
+
+def test_an_answer_that_nobody_has_read_does_not_keep_a_worker_from_closing(
+    make: Any, tmp_path: Path
+) -> None:
+    class Tells(Toy):
+        def step(self, action: Any) -> Any:
+            return *super().step(action)[:4], {"much": b"x" * 5_000_000}
+
+        def close(self) -> None:
+            (tmp_path / str(self.index)).touch()
+
+    envs = make(fns(2, Tells), step_timeout=30)
+    envs.reset(seed=0)
+    (tmp_path / "0").unlink()  # of the one that was asked for its spaces
+    envs.step_async(np.zeros(2, int))
+    for worker in envs._workers:
+        worker._channel.done.acquire()  # it has stepped, and tells
+    envs.close()
+    assert (tmp_path / "0").exists()
+    assert (tmp_path / "1").exists()
+
+
 def test_close_always_returns_and_leaves_no_process() -> None:
     for context in ("spawn", "forkserver"):
-        envs = ProcessVectorEnv(fns(kind=Hangs), 4, context)
+        envs = ProcessVectorEnv(fns(kind=Hangs), 4, context, step_timeout=3)
         envs.reset(seed=0)
         envs.step_async(np.array([0, 2, 0, 0]))
         processes = [worker._process for worker in envs._workers]
@@ -453,14 +1009,22 @@ def test_close_always_returns_and_leaves_no_process() -> None:
 
 SCRIPT = """
 import sys, os, signal, time
-import gymnasium as gym
+import gymnasium as gym, numpy as np
 from arrayferry.scale import ProcessVectorEnv
+class Env(gym.Wrapper):
+    def step(self, action):
+        if "hang" in sys.argv:
+            time.sleep(1000)
+        *result, _ = self.env.step(action)
+        return *result, {{"much": b"x" * 5_000_000}}
 {guard}
-    envs = ProcessVectorEnv([lambda: gym.make("CartPole-v1")] * 2, 2, {context!r})
+    envs = ProcessVectorEnv([lambda: Env(gym.make("CartPole-v1"))] * 2, 2, {context!r})
     envs.reset(seed=0)
     for worker in envs._workers:
         semaphores = [one._semlock.name for one in (worker._channel.go, worker._channel.done)]
         print(worker._process.pid, *semaphores, flush=True)
+    if "hang" in sys.argv or "tell" in sys.argv:
+        envs.step_async(np.zeros(2, int))
     if "die" in sys.argv:
         os.kill(os.getpid(), signal.SIGKILL)
     envs.close()
@@ -482,13 +1046,69 @@ def test_a_script_without_a_guard_is_told_what_to_write(tmp_path: Path, context:
     assert run_script(tmp_path, context, 'if __name__ == "__main__":').returncode == 0
 
 
+def test_an_environment_may_take_its_time_to_close(make: Any, tmp_path: Path) -> None:
+    class Films(Toy):
+        def close(self) -> None:
+            time.sleep(3)
+            (tmp_path / str(self.index)).write_text("a film")
+
+    envs = make([Toy, lambda: Films(1)])
+    envs.close()
+    assert (tmp_path / "1").exists()
+    envs = make([Toy, lambda: Films(2)])
+    envs.close(terminate=True)
+    assert not (tmp_path / "2").exists()
+
+
+FORKS_JAX = """
+import gymnasium as gym, jax
+from arrayferry.scale import ProcessVectorEnv
+env_fns = [lambda: gym.make("CartPole-v1")] * 2
+ProcessVectorEnv(env_fns, 2, "fork").close()
+jax.numpy.ones(1) + 1
+try:
+    ProcessVectorEnv(env_fns, 2, "fork")
+except ValueError as error:
+    print(error)
+if __name__ == "__main__":
+    ProcessVectorEnv(env_fns, 2).close()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="does not fork")
+def test_a_fork_after_jax_has_started_is_refused(run_python: Any) -> None:
+    pytest.importorskip("jax")
+    done = run_python(FORKS_JAX)
+    assert 'context="fork" after JAX has started' in done
+    assert 'write context="forkserver"' in done
+
+
+def test_what_the_user_lets_the_server_import_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    forkserver = pytest.importorskip("multiprocessing.forkserver")
+    monkeypatch.setattr(forkserver._forkserver, "_preload_modules", ["__main__", "json"])
+    process._preload()
+    process._preload()
+    assert forkserver._forkserver._preload_modules == ["__main__", "json", "arrayferry.scale._worker"]
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /dev/shm and /proc")
+@pytest.mark.parametrize("at", ["idle", "hang", "tell"])
 @pytest.mark.parametrize("context", ["fork", "forkserver", "spawn"])
-def test_nothing_is_left_when_the_driver_is_killed(tmp_path: Path, context: str) -> None:
-    done = run_script(tmp_path, context, 'if __name__ == "__main__":', "die")
+def test_nothing_is_left_when_the_driver_is_killed(tmp_path: Path, context: str, at: str) -> None:
+    done = run_script(tmp_path, context, 'if __name__ == "__main__":', "die", at)
     words = done.stdout.split()
     traces = [Path(f"/dev/shm/sem.{word[1:]}" if word[0] == "/" else f"/proc/{word}") for word in words]
     assert len(traces) == 6
     while any(trace.exists() for trace in traces):  # until the test's time is over
         time.sleep(0.1)
+
+
+def test_options_that_cannot_be_sent_say_so() -> None:
+    envs = ProcessVectorEnv([lambda: gym.make("CartPole-v1")] * 2, workers=1)
+    try:
+        with pytest.raises(arrayferry.errors.UnsupportedError, match="cannot be sent to or from a worker"):
+            envs.reset(options={"lock": threading.Lock()})
+        envs.reset(seed=0)
+    finally:
+        envs.close()

@@ -141,4 +141,6 @@ def test_an_error_says_what_was_sent() -> None:
     envs: Any = arrayferry.wrap(SendsAndReceives(), "numpy")
     with pytest.raises(ValueError, match="as many as") as caught:
         envs.send(np.array([0.5, 1.5]), [1])
-    assert "one for each of 3 environments" in "".join(getattr(caught.value, "__notes__", ()))
+    assert "one for each of 3 environments" in "".join(
+        getattr(caught.value, "__notes__", [str(caught.value)])
+    )

@@ -1,6 +1,6 @@
 """Environments of a kind that `wrap` does not take are refused with a hint that fits them.
 
-The packages are not here: `tests/envs_field` meets the real ones.
+The packages are not here: `tests/field` meets the real ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "TorchRL's EnvBase": (of("torchrl.envs.common", "EnvBase"), "torchrl.envs.GymWrapper("),
     "gym of old": (of("gym.core", "Env"), "shimmy.GymV26CompatibilityV0(env=env)"),
     "a spec": (gym.spec("CartPole-v1"), "gymnasium.make(spec)"),
-    "a class": (Counter, "arrayferry.wrap(Counter(...)"),
+    "a class": (Counter, "not the class: Counter(...)"),
     "a list": ([Counter(), Counter()], "SyncVectorEnv("),
     "a tuple": ((Counter(), Counter(), Counter()), "SyncVectorEnv("),
 }
@@ -52,7 +52,12 @@ def test_an_id_is_for_explain_and_check() -> None:
 
 
 @pytest.mark.parametrize(
-    ("thing", "hint"), [(lambda: Counter(), "call it first"), (None, "gymnasium.make(...)")]
+    ("thing", "hint"),
+    [
+        (lambda: Counter(), "call it first"),
+        ([lambda: Counter()] * 2, "make a vector of them"),
+        (None, "gymnasium.make(...)"),
+    ],
 )
 def test_what_is_no_environment(thing: Any, hint: str) -> None:
     with pytest.raises(arrayferry.errors.UnsupportedError) as caught:
@@ -70,7 +75,7 @@ def test_shimmy_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> No
     for call in (arrayferry.wrap, arrayferry.explain, arrayferry.check):
         with pytest.raises(arrayferry.errors.NotInstalledError, match="Shimmy") as caught:
             call(of("dm_env._environment", "Environment"), "numpy")
-        assert caught.value.hint == "pip install arrayferry[dm]"
+        assert caught.value.hint == "pip install shimmy dm-env"
 
 
 def test_a_dm_env_environment_is_the_one_that_it_is() -> None:

@@ -353,7 +353,7 @@ def test_the_action_space_is_the_one_that_the_agent_has_now() -> None:
 def notes_of(call: Any) -> str:
     with pytest.raises(KeyError) as caught:
         call()
-    return "\n".join(getattr(caught.value, "__notes__", [str(caught.value)]))
+    return "\n".join(getattr(caught.value, "__notes__", map(str, caught.value.args)))
 
 
 def test_an_error_says_what_arrived_and_whose_action_did_not() -> None:

@@ -71,6 +71,18 @@ typedef struct Frame {
 static PyObject *convert(Call *call, PyObject *value, int unshared, const Frame *up);
 static PyObject *copied(PyObject *module, PyObject *value);
 
+/* What the small types at the end are: objects that they call or compare. */
+#define MAX_HELD 8
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *held[MAX_HELD];
+} Holder;
+
+enum { COPY, OTHERWISE, COPY_FIRST_HOLDS };
+
+static PyObject *copy_first_call(Holder *self, PyObject *args, PyObject *options);
+
 /* ---- the proof ---------------------------------------------------------------------------------- */
 
 /* Whether there is one reference to a value, which its container has. */
@@ -470,15 +482,34 @@ static PyObject *convert_plain(Call *call, PyObject *value, int mine, const Fram
     return new;
 }
 
+/* An array of another framework, if its copy in NumPy is plain; NULL without an error for what is left to
+ * the action. */
+static PyObject *convert_copied(Call *call, PyObject *copy_first, PyObject *value, const Frame *up)
+{
+    PyObject *copy = PyObject_CallOneArg(((Holder *)copy_first)->held[COPY], value), *new = NULL;
+    if (copy == NULL) {
+        locate(call, up, NULL);
+    }
+    else if (is_plain(call->walker, copy)) {
+        new = hand_over(call, copy, up);
+    }
+    Py_XDECREF(copy);
+    return new;
+}
+
 static PyObject *convert_leaf(Call *call, PyObject *action, PyObject *value, int unshared, const Frame *up)
 {
     Walker *walker = call->walker;
     int mine = unshared && walker->counts_prove && (!up || up->alone);
+    PyObject *new = NULL;
     if (action == walker->held[ARRAY_ACTION] && is_plain(walker, value)) {
-        PyObject *new = convert_plain(call, value, mine, up);
-        if (new || PyErr_Occurred()) {
-            return new;
-        }
+        new = convert_plain(call, value, mine, up);
+    }
+    else if (Py_TYPE(action)->tp_call == (ternaryfunc)copy_first_call) {
+        new = convert_copied(call, action, value, up);
+    }
+    if (new || PyErr_Occurred()) {
+        return new;
     }
     PyObject *arguments[] = {value, mine ? Py_True : Py_False};
     PyObject *found = PyObject_Vectorcall(action, arguments, 2, NULL);
@@ -878,14 +909,75 @@ static PyObject *halved(PyObject *Py_UNUSED(module), PyObject *value)
     return copy;
 }
 
-/* ---- what the two small types share ------------------------------------------------------------- */
+/* The array of some 32-bit words, as `place` says: its first word, the one after its last, its shape and dtype,
+ * and the bit of a flag. */
+static PyObject *array_of_words(PyArrayObject *words, PyObject *place)
+{
+    Py_ssize_t start, stop;
+    int bit;
+    PyArray_Dims shape;
+    PyArray_Descr *dtype;
+    if (!PyTuple_Check(place)) {
+        PyErr_SetString(PyExc_TypeError, "a place is a tuple");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(place, "nnO&O!i", &start, &stop, PyArray_IntpConverter, &shape, &PyArrayDescr_Type,
+            &dtype, &bit)) {
+        return NULL;
+    }
+    PyObject *new = NULL;
+    if (start < 0 || stop < start || stop > PyArray_SIZE(words) || bit < 0 || bit > 31
+        || PyArray_MultiplyList(shape.ptr, shape.len) != stop - start
+        || (dtype->type_num != NPY_BOOL && PyDataType_ELSIZE(dtype) != 4)) {
+        PyErr_SetString(PyExc_ValueError, "a place is not that of words");
+    }
+    else {
+        Py_INCREF(dtype);
+        new = PyArray_NewFromDescr(&PyArray_Type, dtype, shape.len, shape.ptr, NULL, NULL, 0, NULL);
+    }
+    PyDimMem_FREE(shape.ptr);
+    if (new == NULL) {
+        return NULL;
+    }
+    const npy_uint32 *from = (const npy_uint32 *)PyArray_DATA(words) + start;
+    void *to = PyArray_DATA((PyArrayObject *)new);
+    if (dtype->type_num == NPY_BOOL) {
+        for (Py_ssize_t i = 0; i < stop - start; i++) {
+            ((npy_bool *)to)[i] = (npy_bool)(from[i] >> bit & 1);
+        }
+    }
+    else {
+        memcpy(to, from, (size_t)(stop - start) * 4);
+    }
+    return new;
+}
 
-#define MAX_HELD 8
+static PyObject *from_words(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *words, *places;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyArray_Type, &words, &PyList_Type, &places)) {
+        return NULL;
+    }
+    PyArrayObject *array = plain_array(words);
+    if (array == NULL || PyArray_TYPE(array) != NPY_UINT32) {
+        PyErr_SetString(PyExc_TypeError, "words are uint32 in one piece");
+        return NULL;
+    }
+    Py_ssize_t count = PyList_GET_SIZE(places);
+    PyObject *arrays = PyList_New(count);
+    for (Py_ssize_t i = 0; arrays && i < count; i++) {
+        PyObject *new = array_of_words(array, PyList_GET_ITEM(places, i));
+        if (new == NULL) {
+            Py_CLEAR(arrays);
+        }
+        else {
+            PyList_SET_ITEM(arrays, i, new);
+        }
+    }
+    return arrays;
+}
 
-typedef struct {
-    PyObject_HEAD
-    PyObject *held[MAX_HELD];
-} Holder;
+/* ---- what the small types share ----------------------------------------------------------------- */
 
 static PyObject *holder_new(PyTypeObject *type, PyObject *args, Py_ssize_t count)
 {
@@ -946,29 +1038,57 @@ static int lies_within(PyObject *array, PyObject *address, Py_ssize_t length)
     return start && start <= first && first - start + bytes <= (size_t)length;
 }
 
-static PyObject *private_copy_take(Holder *self, PyObject *value)
+/* What NumPy sees of an array; None where in doubt: the framework's own `to_numpy` says what is wrong, if
+ * anything is. */
+static PyObject *private_copy_see(Holder *self, PyObject *value)
 {
-    PyObject *seen = NULL, *memory = NULL, *address = NULL, *copy = NULL;
+    PyObject *seen = NULL, *memory = NULL, *address = NULL;
+    int is_there = 0;
     if ((seen = PyObject_CallOneArg(self->held[SEE], value))
         && (memory = PyObject_CallOneArg(self->held[MEMORY], value))
         && (address = PyObject_CallOneArg(self->held[ADDRESS], memory))) {
         Py_ssize_t length = PyObject_Size(memory);
-        if (length >= 0 && lies_within(seen, address, length)) {
-            copy = copied(NULL, seen);
-        }
+        is_there = length >= 0 && lies_within(seen, address, length);
     }
-    Py_XDECREF(seen);
     Py_XDECREF(memory);
     Py_XDECREF(address);
-    if (copy == NULL && (!PyErr_Occurred() || is_refusal())) {
-        PyErr_Clear(); /* in doubt: the framework's own `to_numpy` says what is wrong, if anything is */
-        Py_RETURN_NONE;
+    if (!is_there) {
+        Py_CLEAR(seen);
+        if (!PyErr_Occurred() || is_refusal()) {
+            PyErr_Clear();
+            seen = Py_NewRef(Py_None);
+        }
+    }
+    return seen;
+}
+
+static PyObject *private_copy_take(Holder *self, PyObject *value)
+{
+    PyObject *seen = private_copy_see(self, value), *copy = NULL;
+    if (seen) {
+        copy = copied(NULL, seen); /* None of None */
+        Py_DECREF(seen);
+    }
+    return copy;
+}
+
+static PyObject *copied_from(PyObject *Py_UNUSED(module), PyObject *value)
+{
+    PyObject *seen = PyArray_FromAny(value, NULL, 0, 0, 0, NULL), *copy = NULL;
+    if (seen) {
+        copy = copied(NULL, seen);
+        Py_DECREF(seen);
+    }
+    else if (is_refusal()) {
+        PyErr_Clear();
+        copy = Py_NewRef(Py_None);
     }
     return copy;
 }
 
 static PyMethodDef private_copy_methods[] = {
     {"take", (PyCFunction)private_copy_take, METH_O, "Return a copy in NumPy; None where in doubt."},
+    {"see", (PyCFunction)private_copy_see, METH_O, "Return what NumPy sees; None where in doubt."},
     {NULL}};
 
 static PyType_Slot private_copy_slots[] = {
@@ -976,6 +1096,29 @@ static PyType_Slot private_copy_slots[] = {
                 "Copies arrays that `see` shows to NumPy, if they lie within `memory` at `address`."},
     {Py_tp_new, private_copy_new},
     {Py_tp_methods, private_copy_methods},
+    {Py_tp_traverse, holder_traverse},
+    {Py_tp_clear, holder_clear},
+    {Py_tp_dealloc, holder_dealloc},
+    {0, NULL}};
+
+/* ---- CopyFirst: the handler of another framework's arrays --------------------------------------- */
+
+static PyObject *copy_first_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(options))
+{
+    return holder_new(type, args, COPY_FIRST_HOLDS);
+}
+
+/* What the walk in C does where the copy is not all that there is to do, and the walk in Python always. */
+static PyObject *copy_first_call(Holder *self, PyObject *args, PyObject *options)
+{
+    return PyObject_Call(self->held[OTHERWISE], args, options);
+}
+
+static PyType_Slot copy_first_slots[] = {
+    {Py_tp_doc, "CopyFirst(copy, otherwise)\n\n"
+                "The handler `otherwise`; the walk in C asks it only where `copy(array)` gives no plain array."},
+    {Py_tp_new, copy_first_new},
+    {Py_tp_call, copy_first_call},
     {Py_tp_traverse, holder_traverse},
     {Py_tp_clear, holder_clear},
     {Py_tp_dealloc, holder_dealloc},
@@ -1074,11 +1217,14 @@ static PyType_Slot member_caster_slots[] = {
 static PyType_Spec specs[] = {
     SPEC("Walker", Walker, walker_type_slots),
     SPEC("PrivateCopy", Holder, private_copy_slots),
+    SPEC("CopyFirst", Holder, copy_first_slots),
     SPEC("MemberCaster", Holder, member_caster_slots)};
 
 static PyMethodDef functions[] = {
     {"is_unshared", is_unshared_in, METH_O, "Return whether a list alone holds its one value."},
     {"copied", copied, METH_O, "Return a copy of a plain array; None for any other."},
+    {"copied_from", copied_from, METH_O, "Return a copy of what NumPy sees of an array; None where in doubt."},
+    {"from_words", from_words, METH_VARARGS, "Return the arrays of which an array of words is made up."},
     {"halved", halved, METH_O, "Return a 64-bit array in half of the bits; None where values are lost."},
     {NULL}};
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from arrayferry.errors import DeviceError, NotInstalledError
 
-__all__ = ["WIDE", "Array", "Devices", "FastPaths", "Framework", "Mode"]
+__all__ = ["WIDE", "Array", "Batches", "Devices", "FastPaths", "Framework", "Mode"]
 
 Array = NDArray[Any]
 
@@ -62,6 +62,7 @@ class FastPaths:
         aliases: whether what `from_private` returns always lies on the very memory that it was given.
         to_private: `(type)` to a function that makes a private NumPy array of an array of exactly that type,
             and returns None where in doubt; or None.
+        to_view: the same for a view of its memory, for those who have read it before anybody can write.
         item: `(type)` to a function that makes a Python number of a 0-d array of exactly that type, and no
             number of any other array; or None.
         mode: `()` to the framework's `Mode`.
@@ -74,9 +75,25 @@ class FastPaths:
     makes: Callable[[], type | None] = lambda: None
     aliases: bool = False
     to_private: Callable[[type], Callable[[Any], Array | None] | None] = lambda cls: None
+    to_view: Callable[[type], Callable[[Any], Array | None] | None] = lambda cls: None
     item: Callable[[type], Callable[[Any], Any] | None] = lambda cls: None
     mode: Callable[[], Mode] = lambda: (bool, nullcontext)
     alignment: int = 0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Batches:
+    """Batches of rows on many devices, private to arrayferry. The default is a framework without them.
+
+    Attributes:
+        split: `(spec, rows)` to where arrays with so many rows go, and where everything else does; a
+            `DeviceError` where these rows cannot be split so.
+        rows_here: `(array, device)` to this process's rows of an array that has those of all processes,
+            where `split` has made the device; any other array as it is.
+    """
+
+    split: Callable[[Any, int], tuple[Any, Any]] = lambda spec, rows: (spec, spec)
+    rows_here: Callable[[Any, Any], Any] = lambda array, device: array
 
 
 # The dtypes that NumPy gives Python's numbers.
@@ -125,6 +142,7 @@ class Framework:
     wider: str = ""
     before_import: Callable[[], None] | None = None
     _fast: FastPaths = FastPaths()
+    _batches: Batches = Batches()
 
     def load(self) -> ModuleType:
         """Import the framework, or say which command installs it."""

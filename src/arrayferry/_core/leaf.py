@@ -29,6 +29,7 @@ from arrayferry._core.dtypes import (
 )
 from arrayferry._core.framework import Array, Framework
 from arrayferry._core.registry import describe
+from arrayferry._core.speedups import speedups
 from arrayferry._core.walk import KEEP
 from arrayferry.errors import FerryError, NarrowingError, SharingError, TransferError
 
@@ -160,7 +161,7 @@ class LeafConverter:
             except _REFUSALS as error:
                 raise self.refusal(array, error, source) from error
 
-        return handler
+        return handler if to_private is None else speedups.CopyFirst(to_private, handler)
 
     def _way(self, source: Framework) -> Callable[[Framework, Any], Any]:
         if source is self.target:

@@ -2,19 +2,22 @@
 
 `jax.device_put` and `jnp.asarray` spend nearly all of their time in Python, working out what is the same
 in every step: the device, the sharding, the dtype. In the end they call one private function of JAX. We
-call it directly, with the device and sharding that `device_put` chose the first time. `device_put` does
-the work whenever that function fails, and in versions of JAX that do not have it.
+call it directly, with the device and sharding that `device_put` chose the first time; for many devices, with
+the pieces that each of them gets. `device_put` does the work whenever that function fails, and in versions of
+JAX that do not have it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from arrayferry._core.framework import Array
+from arrayferry._frameworks._jax_rows import Rows, has_mesh
+from arrayferry.errors import DeviceError
 
 if TYPE_CHECKING:
     import jax
@@ -29,10 +32,18 @@ _COPIED_AT_ONCE = 96 << 10
 # tests do, keeps the devices from before.
 _places: dict[Any, tuple[jax.sharding.Sharding, list[jax.Device]]] = {}
 
+# For many devices, from the function that puts on them, a shape and a dtype to how JAX describes the result,
+# its sharding, the index of each device's piece, and the devices.
+_splits: dict[Any, tuple[Any, jax.sharding.Sharding, list[Any], list[jax.Device]]] = {}
+
+# A program whose arrays have a new shape in every step must not make the table grow with it.
+_MANY_SPLITS = 1024
+
 
 def forget() -> None:
     """Forget what `device_put` chose, so that it is called again."""
     _places.clear()
+    _splits.clear()
 
 
 @cache
@@ -40,11 +51,15 @@ def put_on(device: Any, check: Callable[[], None]) -> Callable[[Array], jax.Arra
     """Return a function that puts a private NumPy array on a device; its result is complete.
 
     Args:
-        device: the device or sharding; None for the default device.
+        device: the device, sharding or `Rows`; None for the default device.
         check: called before each call of `device_put`, to raise where that would hang.
     """
     import jax
 
+    if isinstance(device, Rows):
+        return _put_rows(device, check)
+    if has_mesh(device):
+        return _put_split(device, check)
     fast_put, shaped = _private_parts()
     committed, places = device is not None, _places
     config: Any = jax.config
@@ -67,6 +82,69 @@ def put_on(device: Any, check: Callable[[], None]) -> Callable[[Array], jax.Arra
         is_on_one_device = type(result.sharding) is jax.sharding.SingleDeviceSharding
         if fast_put is not None and is_on_one_device and result.aval == shaped(array.shape, array.dtype):
             places[device, config.jax_default_device] = result.sharding, [*result.devices()]
+        return result
+
+    return put
+
+
+def _put_rows(rows: Rows, check: Callable[[], None]) -> Callable[[Array], jax.Array]:
+    """Return what splits arrays that have these rows, and puts all others on one device."""
+    split = _put_pieces(rows.sharding, check, rows.join, lambda shape: rows.indices)
+    put = put_on(rows.first, check)
+    return lambda array: split(array) if rows.holds(array) else put(array)
+
+
+def _put_split(sharding: jax.sharding.Sharding, check: Callable[[], None]) -> Callable[[Array], jax.Array]:
+    import jax
+
+    if not sharding.is_fully_addressable:  # device_put would wait for the other processes
+        raise DeviceError(
+            "the sharding has devices of other processes, and only a vector environment has rows for them",
+            "wrap a gymnasium.vector.VectorEnv; or pass a sharding over jax.local_devices()",
+        )
+    join = partial(jax.device_put, device=sharding)
+    return _put_pieces(sharding, check, join, sharding.addressable_devices_indices_map)
+
+
+def _put_pieces(
+    sharding: jax.sharding.Sharding,
+    check: Callable[[], None],
+    join: Callable[[Array], jax.Array],
+    indices: Callable[[Any], Any],
+) -> Callable[[Array], jax.Array]:
+    """Return what puts the pieces of an array on many devices.
+
+    Args:
+        sharding: of the result.
+        check: as for `put_on`.
+        join: does it by public functions of JAX.
+        indices: from a shape to the index of each device's piece.
+    """
+    import jax
+
+    fast_put, _ = _private_parts()
+
+    def put(array: Array) -> jax.Array:
+        result: jax.Array | None = None
+        try:
+            aval, there, pieces, devices = _splits[put, array.shape, array.dtype]
+            result = fast_put(aval, there, [array[piece] for piece in pieces], devices, True)
+        except Exception:  # a new shape; or a transfer_guard
+            pass
+        if result is None:
+            result = put_slowly(array)
+        return result if array.nbytes <= _COPIED_AT_ONCE else result.block_until_ready()
+
+    def put_slowly(array: Array) -> jax.Array:
+        check()
+        with jax.ensure_compile_time_eval():
+            result = join(array)
+        if fast_put is not None and result.dtype == array.dtype and result.sharding == sharding:
+            if len(_splits) >= _MANY_SPLITS:
+                _splits.clear()
+            found = indices(array.shape)
+            split = result.aval, result.sharding, [*found.values()], [*found]
+            _splits[put, array.shape, array.dtype] = split
         return result
 
     return put

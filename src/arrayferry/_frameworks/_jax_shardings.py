@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arrayferry._frameworks._jax_rows import Rows, has_mesh
 from arrayferry.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -15,28 +16,31 @@ if TYPE_CHECKING:
 __all__ = ["as_data", "from_data"]
 
 
-def as_data(sharding: jax.sharding.Sharding, name: Callable[[Any], str]) -> dict[str, Any]:
+def as_data(sharding: jax.sharding.Sharding | Rows, name: Callable[[Any], str]) -> dict[str, Any]:
     """Return a sharding by the shape and axis names of its mesh, its spec, and the names of its devices."""
     import jax
 
-    kind = {"memory_kind": sharding.memory_kind}
+    if isinstance(sharding, Rows):
+        return {**as_data(sharding.sharding, name), "rows": sharding.count}
+    memory = {"memory_kind": sharding.memory_kind}
     if isinstance(sharding, jax.sharding.SingleDeviceSharding):
         [device] = sharding.device_set
-        return {"devices": [name(device)], **kind}
-    if isinstance(sharding, jax.sharding.NamedSharding) and isinstance(sharding.mesh, jax.sharding.Mesh):
-        mesh = sharding.mesh
+        return {"devices": [name(device)], **memory}
+    if isinstance(sharding, jax.sharding.NamedSharding) and has_mesh(sharding):
+        mesh: Any = sharding.mesh
         spec = [list(part) if isinstance(part, tuple) else part for part in sharding.spec]
         return {
             "mesh": dict(zip(mesh.axis_names, mesh.devices.shape)),
+            "axis_types": [kind.name for kind in mesh.axis_types],
             "spec": spec,
             "devices": [name(device) for device in mesh.devices.flat],
-            **kind,
+            **memory,
         }
     what = f"a {type(sharding).__name__} cannot be recorded"
     raise DeviceError(what, "pass a device, or a jax.sharding.NamedSharding")
 
 
-def from_data(data: dict[str, Any], find: Callable[[str], Any]) -> jax.sharding.Sharding:
+def from_data(data: dict[str, Any], find: Callable[[str], Any]) -> jax.sharding.Sharding | Rows:
     """Return the sharding that `as_data` has described, on its devices or on as many others."""
     import jax
 
@@ -44,10 +48,12 @@ def from_data(data: dict[str, Any], find: Callable[[str], Any]) -> jax.sharding.
     if "mesh" not in data:
         return jax.sharding.SingleDeviceSharding(devices[0], memory_kind=data["memory_kind"])
     axes = data["mesh"]
-    mesh = jax.sharding.Mesh(np.array(devices).reshape(tuple(axes.values())), tuple(axes))
+    kinds = tuple(jax.sharding.AxisType[name] for name in data["axis_types"])
+    mesh = jax.sharding.Mesh(np.array(devices).reshape(tuple(axes.values())), tuple(axes), axis_types=kinds)
     spec = [tuple(part) if isinstance(part, list) else part for part in data["spec"]]
     partition = jax.sharding.PartitionSpec(*spec)  # type: ignore[no-untyped-call]
-    return jax.sharding.NamedSharding(mesh, partition, memory_kind=data["memory_kind"])
+    sharding = jax.sharding.NamedSharding(mesh, partition, memory_kind=data["memory_kind"])
+    return Rows(sharding, data["rows"]) if "rows" in data else sharding
 
 
 def _devices(names: list[str], find: Callable[[str], Any]) -> list[Any]:

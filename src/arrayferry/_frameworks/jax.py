@@ -5,6 +5,7 @@
 * int64 and float64 without x64 -> int32, checked, and float32
 * numbers -> strongly typed, so that they add no entries to the jit cache
 * sharded -> gathered, where this process holds all shards
+* a batch of a vector environment -> its rows split over a sharding, those of other processes among them
 * typed PRNG keys -> unchanged; tracers, refs and deleted arrays -> refused
 * in a process that was forked after JAX had started -> refused: JAX's threads are only in the parent; and
   JAX itself is told to refuse what comes from the host, so that an environment there raises and does not hang
@@ -25,16 +26,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
-from arrayferry._core.framework import WIDE, Array, Devices, FastPaths, Framework
+from arrayferry._core.framework import WIDE, Array, Batches, Devices, FastPaths, Framework
 from arrayferry._core.speedups import speedups
+from arrayferry._core.type_cache import forget_decisions
 from arrayferry._frameworks._jax_put import array_type, forget, put_on
+from arrayferry._frameworks._jax_rows import Rows, has_mesh
 from arrayferry._frameworks._jax_shardings import as_data, from_data
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
 if TYPE_CHECKING:
     import jax
 
-__all__ = ["FRAMEWORK"]
+__all__ = ["FRAMEWORK", "has_started", "refuse_if_forked"]
 
 # The alignment at which XLA uses memory of the CPU in place instead of copying it.
 _ALIGNMENT = 64
@@ -45,9 +48,10 @@ _forked = False
 
 def _after_fork() -> None:
     global _forked
-    _forked = _forked or _has_started()
+    _forked = _forked or has_started()
     if _forked:
         forget()
+        forget_decisions()  # that arrays of JAX can be read
         _refuse_to_compute()
 
 
@@ -55,7 +59,8 @@ def _refuse_to_compute() -> None:
     """Let JAX raise where it would hang, in an environment's own computations too.
 
     Nearly all of them begin with something from the host: a seed, a constant, an action. What computes only
-    with the parent's arrays is not caught. Whoever knows better sets the guard back.
+    with the parent's arrays is refused by the wrapper around it, and by `arrayferry.envs`. Whoever knows
+    better sets the guard back.
     """
     with suppress(Exception):  # a fork must not fail for this
         sys.modules["jax"].config.update("jax_transfer_guard_host_to_device", "disallow_explicit")
@@ -65,13 +70,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _has_started() -> bool:
+def has_started() -> bool:
     """Return whether JAX has threads; where JAX does not tell, whether it is imported."""
     is_initialized = getattr(sys.modules.get("jax._src.xla_bridge"), "backends_are_initialized", None)
     return "jax" in sys.modules if is_initialized is None else bool(is_initialized())
 
 
-def _refuse_if_forked() -> None:
+def refuse_if_forked() -> None:
+    """Raise in a process that was forked after JAX had started."""
     if _forked:
         raise DeviceError(
             "this process was forked after JAX had started: JAX would wait here for ever for its threads",
@@ -146,6 +152,8 @@ def copy_within(array: jax.Array, device: Any, dtype: str | None, share: bool) -
     _refuse_if_no_values(array)
     if jnp.issubdtype(array.dtype, jax.dtypes.extended):
         return None
+    if isinstance(device, Rows) and not device.holds(array) and not _is_on(array, device):
+        device = device.first
     moves = device is not None and not _is_on(array, device)
     casts = dtype is not None and dtype != array.dtype.name
     if share:
@@ -155,12 +163,24 @@ def copy_within(array: jax.Array, device: Any, dtype: str | None, share: bool) -
         return array
     with jax.debug_nans(False), jax.debug_infs(False):  # a copy may hold them: it computes nothing
         new = array.astype(dtype) if casts else array
-        new = jax.device_put(new, device) if moves else new
+        new = _moved(new, device) if moves else new
         new = jnp.array(new, copy=True) if new is array else new
         return new.block_until_ready()
 
 
+def _moved(array: jax.Array, device: Any) -> jax.Array:
+    import jax
+    import jax.numpy as jnp
+
+    if isinstance(device, Rows):
+        return device.join(jnp.array(array, copy=True))  # of which a piece may be the whole
+    moved: jax.Array = jax.device_put(array, device)
+    return moved
+
+
 def _is_on(array: jax.Array, device: Any) -> bool:
+    if isinstance(device, Rows):
+        return array.sharding == device.sharding and array.shape[:1] == (device.total,)
     return bool(array.devices() == {device} if hasattr(device, "platform") else array.sharding == device)
 
 
@@ -178,8 +198,8 @@ def find_device(spec: Any) -> Any:
     """
     import jax
 
-    _refuse_if_forked()
-    if spec is None or isinstance(spec, (jax.Device, jax.sharding.Sharding)):
+    refuse_if_forked()
+    if spec is None or isinstance(spec, (jax.Device, jax.sharding.Sharding, Rows)):
         return spec
     if isinstance(spec, dict):
         return from_data(spec, find_device)
@@ -197,7 +217,7 @@ def device_name(device: Any) -> Any:
     """Return a name such as `"cpu:1"`; of a sharding, plain data."""
     import jax
 
-    if isinstance(device, jax.sharding.Sharding):
+    if isinstance(device, (jax.sharding.Sharding, Rows)):
         return as_data(device, device_name)
     return f"{device.platform}:{jax.devices(device.platform).index(device)}"
 
@@ -208,6 +228,21 @@ def available_devices() -> tuple[str, ...]:
 
     devices = dict.fromkeys([*jax.devices(), *jax.devices("cpu")])
     return tuple(device_name(device) for device in devices)
+
+
+def split_rows(spec: Any, count: int) -> tuple[Any, Any]:
+    """Return where batches of so many rows go, and where everything else does."""
+    device = find_device(spec)
+    sharding = device.sharding if isinstance(device, Rows) else device
+    if not has_mesh(sharding):
+        return device, device
+    rows = Rows(sharding, count)
+    return rows, rows.first
+
+
+def rows_here(array: Any, device: Any) -> Any:
+    """Return this process's rows of an array that has those of all processes."""
+    return device.read(array) if isinstance(device, Rows) and type(array) is array_type() else array
 
 
 def on_host(array: Any) -> bool:
@@ -248,20 +283,15 @@ def _x64() -> bool:
 
 def from_private(device: Any) -> Callable[[Array], jax.Array]:
     """Return a faster `jax.device_put`."""
-    return put_on(device, _refuse_if_forked)
+    return put_on(device, refuse_if_forked)
 
 
 def to_private(cls: type) -> Callable[[jax.Array], Array | None] | None:
-    """Return a function that copies, in C, what NumPy sees by the buffer protocol; or None."""
-    return _copy if speedups is not None and not _forked and cls is array_type() else None
-
-
-def _copy(array: jax.Array) -> Array | None:
-    try:
-        found: Array | None = None if _forked else speedups.copied(np.asarray(array))
-    except (RuntimeError, TypeError, ValueError):  # there are no values: `to_numpy` says why
+    """Return a function in C that copies what NumPy sees by the buffer protocol, or None."""
+    if speedups is None or _forked or cls is not array_type():
         return None
-    return found
+    copy: Callable[[jax.Array], Array | None] = speedups.copied_from
+    return copy
 
 
 def item(array: jax.Array) -> Any:
@@ -272,7 +302,7 @@ def item(array: jax.Array) -> Any:
 def _refuse_if_no_values(array: Any) -> None:
     import jax
 
-    _refuse_if_forked()
+    refuse_if_forked()
     if isinstance(array, jax.core.Tracer):
         raise UnsupportedError("a JAX tracer has no values yet", "convert outside of jit, grad and vmap")
     if not isinstance(array, jax.Array):
@@ -308,4 +338,5 @@ FRAMEWORK = Framework(
         item=lambda cls: item if not _forked and cls is array_type() else None,
         alignment=_ALIGNMENT,
     ),
+    _batches=Batches(split=split_rows, rows_here=rows_here),
 )

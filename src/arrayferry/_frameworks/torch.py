@@ -3,6 +3,7 @@
 * a NumPy array -> `torch.from_numpy` of private memory, moved to the device
 * bfloat16 and float8 -> through an integer of the same width, bit for bit
 * requires_grad -> detached; conjugate and negative-bit tensors -> resolved
+* a batch of a vector environment -> for a `DeviceMesh`, a DTensor of the rows of all processes
 * sparse, nested, quantized, meta, fake tensors and tensors of dispatching subclasses -> refused
 * in a forked process -> without torch's threads, which are only in the parent
 """
@@ -19,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
-from arrayferry._core.framework import Array, Devices, FastPaths, Framework, Mode
+from arrayferry._core.framework import Array, Batches, Devices, FastPaths, Framework, Mode
 from arrayferry._core.ownership import obstacle_to_sharing
 from arrayferry._core.speedups import speedups
+from arrayferry._frameworks._torch_rows import Rows, as_rows
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -93,8 +95,10 @@ def _dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).rpartition(".")[2]
 
 
-def from_numpy(array: Array, device: torch.device | None, share: bool) -> torch.Tensor:
+def from_numpy(array: Array, device: torch.device | Rows | None, share: bool) -> torch.Tensor:
     """Return a tensor on the array's memory, or on the device."""
+    if isinstance(device, Rows):
+        return device.join(from_numpy(array, device.device, share))
     if share:
         _refuse_if_not_shareable(array, device)
     is_on, without = mode()
@@ -116,11 +120,13 @@ def _as_tensor(array: Array, device: torch.device | None) -> torch.Tensor:
 
 
 def copy_within(
-    tensor: torch.Tensor, device: torch.device | None, dtype: str | None, share: bool
+    tensor: torch.Tensor, device: torch.device | Rows | None, dtype: str | None, share: bool
 ) -> torch.Tensor:
     """Return a copy without gradient history; with `share`, the tensor itself."""
     import torch
 
+    if isinstance(device, Rows):
+        return device.join(copy_within(device.read(tensor), device.device, dtype, share))
     _refuse_if_no_values(tensor)
     wanted = tensor.dtype if dtype is None else getattr(torch, dtype)
     there = tensor.device if device is None else device
@@ -174,12 +180,15 @@ def from_dlpack(array: Any) -> torch.Tensor:
     return torch.from_dlpack(array)  # type: ignore[attr-defined]
 
 
-def find_device(spec: Any) -> torch.device | None:
+def find_device(spec: Any) -> torch.device | Rows | None:
     """Return a `torch.device` that tensors can be made on."""
     import torch
 
-    if spec is None:
-        return None
+    if spec is None or isinstance(spec, Rows):
+        return spec
+    if as_rows(spec, 1) is not None:
+        what = "a DeviceMesh and placements are for the rows of a vector environment"
+        raise DeviceError(what, "wrap a gymnasium.vector.VectorEnv, or pass the device of this process")
     try:
         found = torch.device(spec)
         torch.empty(0, device=found)
@@ -202,11 +211,24 @@ def available_devices() -> tuple[str, ...]:
     return ("cpu", *accelerators)
 
 
+def split_rows(spec: Any, count: int) -> tuple[Any, Any]:
+    """Return where batches of so many rows go, and where everything else does."""
+    rows = as_rows(spec, count)
+    return (spec, spec) if rows is None else (rows, rows.device)
+
+
+def rows_here(tensor: Any, device: Any) -> Any:
+    """Return this process's rows of a DTensor that has those of all processes."""
+    return device.read(tensor) if isinstance(device, Rows) else tensor
+
+
 @cache
-def dtypes(device: torch.device | None) -> frozenset[str]:
+def dtypes(device: torch.device | Rows | None) -> frozenset[str]:
     """Return the dtypes that torch has; on MPS, without those of 64-bit floats."""
     import torch
 
+    if isinstance(device, Rows):
+        return dtypes(device.device)
     missing = {"float64", "complex128"} if device is not None and device.type == "mps" else set()
     return frozenset(name for name in STANDARD | ML_DTYPES if hasattr(torch, name)) - missing
 
@@ -222,25 +244,35 @@ def _default_dtypes(dtype: torch.dtype) -> dict[type, str]:
     return {int: "int64", float: default, complex: "complex128" if default == "float64" else "complex64"}
 
 
-def from_private(device: torch.device | None) -> Callable[[Array], torch.Tensor] | None:
+def from_private(device: torch.device | Rows | None) -> Callable[[Array], torch.Tensor] | None:
     """Return `torch.from_numpy` for the CPU."""
     import torch
 
+    if isinstance(device, Rows):
+        return None
     return torch.from_numpy if device is None or device.type == "cpu" else None
 
 
 @cache
-def to_private(cls: type[torch.Tensor]) -> Callable[[torch.Tensor], Array | None] | None:
-    """Return a function in C that copies plain tensors, or None.
+def _reader(cls: type[torch.Tensor]) -> Any:
+    """Return what reads plain tensors in C, or None.
 
     Torch's `numpy()` refuses every tensor that it should, except one whose memory is missing: the C looks.
     """
     if speedups is None or cls is not sys.modules["torch"].Tensor:
         return None
-    copy: Callable[[torch.Tensor], Array | None] = speedups.PrivateCopy(
-        cls.numpy, cls.untyped_storage, sys.modules["torch"].UntypedStorage.data_ptr
-    ).take
-    return copy
+    storage = sys.modules["torch"].UntypedStorage
+    return speedups.PrivateCopy(cls.numpy, cls.untyped_storage, storage.data_ptr)
+
+
+def to_private(cls: type[torch.Tensor]) -> Callable[[torch.Tensor], Array | None] | None:
+    """Return a function in C that copies plain tensors, or None."""
+    return None if (reader := _reader(cls)) is None else reader.take
+
+
+def to_view(cls: type[torch.Tensor]) -> Callable[[torch.Tensor], Array | None] | None:
+    """Return a function in C that shows NumPy the memory of plain tensors, or None."""
+    return None if (reader := _reader(cls)) is None else reader.see
 
 
 @cache
@@ -258,7 +290,7 @@ def _refuse_if_no_values(tensor: torch.Tensor) -> None:
         kind = type(tensor).__name__
         raise UnsupportedError(
             f"a {kind} computes its values when it is used: there is no memory to convert",
-            "convert what it wraps; for a DTensor, .full_tensor()",
+            "convert what it wraps; of a DTensor, to_local(), or full_tensor() in all processes",
         )
     if tensor.is_nested:
         raise UnsupportedError("a nested tensor is no single array", "convert its .unbind()")
@@ -308,6 +340,7 @@ FRAMEWORK = Framework(
     default_dtypes=default_dtypes,
     devices=Devices(
         find=find_device,
+        name=lambda device: device if isinstance(device, Rows) else str(device),  # torch pickles a mesh
         available=available_devices,
         of=lambda tensor: tensor.device,
         on_host=lambda tensor: bool(tensor.is_cpu),
@@ -321,7 +354,9 @@ FRAMEWORK = Framework(
         makes=lambda: sys.modules["torch"].Tensor,
         aliases=True,
         to_private=to_private,
+        to_view=to_view,
         item=lambda cls: cls.tolist if cls is sys.modules["torch"].Tensor else None,
         mode=mode,
     ),
+    _batches=Batches(split=split_rows, rows_here=rows_here),
 )

@@ -9,6 +9,8 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import create_empty_array
 
+from arrayferry.spaces.casting import subspaces
+
 __all__ = ["Block", "copy_into", "map_arrays"]
 
 Array = np.ndarray[Any, Any]
@@ -33,7 +35,7 @@ class Block(NamedTuple):
     def size(cls, observation: spaces.Space[Any], action: spaces.Space[Any], count: int) -> int:
         """Return how many bytes it takes."""
         counter = _Allocator(None)
-        cls._laid_out(counter, observation, action, count)
+        cls.made_by(counter, observation, action, count)
         return max(counter.used, 1)
 
     @classmethod
@@ -41,12 +43,14 @@ class Block(NamedTuple):
         cls, memory: Any, observation: spaces.Space[Any], action: spaces.Space[Any], count: int
     ) -> Block:
         """Return the arrays on some memory; the same on both sides."""
-        return cls._laid_out(_Allocator(memory), observation, action, count)
+        return cls.made_by(_Allocator(memory), observation, action, count)
 
     @classmethod
-    def _laid_out(
+    def made_by(
         cls, make: Callable[..., Array], observation: spaces.Space[Any], action: spaces.Space[Any], count: int
     ) -> Block:
+        """Return the arrays that a function makes of a shape and a dtype."""
+
         def batch(space: spaces.Space[Any]) -> Any:
             return create_empty_array(space, count, make) if _has_fixed_shape(space) else None
 
@@ -80,10 +84,8 @@ class _Allocator:
 
 def _has_fixed_shape(space: spaces.Space[Any]) -> bool:
     """Whether all members of a space are arrays of the same shapes."""
-    if isinstance(space, spaces.Dict):
-        return all(map(_has_fixed_shape, space.values()))
-    if isinstance(space, spaces.Tuple):
-        return all(map(_has_fixed_shape, space))
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        return all(map(_has_fixed_shape, subspaces(space).values()))
     return isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete))
 
 
@@ -97,7 +99,10 @@ def map_arrays(function: Callable[[Array], Any], value: Any) -> Any:
 
 
 def copy_into(target: Any, source: Any) -> bool:
-    """Copy a structure of arrays into another if it has just its form; return whether it has."""
+    """Copy a structure of arrays into another if it has just its form; return whether it has.
+
+    Where the target is None, for want of a fixed shape, nothing has.
+    """
     if isinstance(target, dict):
         if not isinstance(source, dict) or source.keys() != target.keys():
             return False
@@ -106,7 +111,9 @@ def copy_into(target: Any, source: Any) -> bool:
         if not isinstance(source, tuple) or len(source) != len(target):
             return False
         return all(copy_into(one, other) for one, other in zip(target, source))
-    if type(source) is not np.ndarray or source.dtype != target.dtype or source.shape != target.shape:
+    if type(source) is not np.ndarray or target is None:
+        return False
+    if source.dtype != target.dtype or source.shape != target.shape:
         return False
     target[...] = source
     return True

@@ -1,24 +1,44 @@
-"""What runs in a worker process: some of the environments, as a `SyncVectorEnv` of their own."""
+"""What runs in a worker process: some of the environments, and their rows of the block."""
 
 from __future__ import annotations
 
+import os
+import pickle
 import signal
+import threading
 import traceback
-from collections.abc import Callable
-from multiprocessing import parent_process
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from copy import deepcopy
+from multiprocessing import connection, parent_process
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cloudpickle
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+import gymnasium as gym
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 from arrayferry._core.messages import note_on
+from arrayferry.errors import UnsupportedError, WorkerError
 from arrayferry.scale._block import Block, copy_into, map_arrays
 
 if TYPE_CHECKING:
-    import gymnasium as gym
     from gymnasium import spaces
 
-__all__ = ["CALL", "STEP", "Channel", "Failure", "Task", "work"]
+__all__ = [
+    "CALL",
+    "STEP",
+    "Channel",
+    "Failure",
+    "Task",
+    "check_spaces",
+    "dumps",
+    "dumps_by_value",
+    "made_by",
+    "portable",
+    "work",
+]
 
 # What the driver asks for; every other request is a method's name and arguments, through the pipe.
 STEP, CALL = 1, 2
@@ -38,7 +58,7 @@ class Task(NamedTuple):
 class Channel(NamedTuple):
     """How a worker and its driver talk: semaphores, a few shared numbers, and a pipe for what is rare.
 
-    `numbers` are: what is asked for, which half of the block to write, and whether an answer is in the pipe.
+    `numbers` are: what is asked for, which half of the block to write, and the size of an answer in the pipe.
     """
 
     go: Any
@@ -56,73 +76,187 @@ class Failure(NamedTuple):
 def work(task: Task, memory: Any, channel: Channel) -> None:
     """Step environments until the driver says that it is enough, or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides
+    threading.Thread(target=_end_with_driver, daemon=True).start()
+    who = f"the worker of environments {task.rows.start} to {task.rows.stop - 1}"
     try:
-        env_fns: list[Callable[[], gym.Env[Any, Any]]] = cloudpickle.loads(task.env_fns)
-        envs = SyncVectorEnv(env_fns, copy=False, autoreset_mode=task.autoreset_mode)
+        worker = _Worker(task, memory)
     except Exception as error:
-        channel.pipe.send(Failure(_portable(error)))
+        channel.pipe.send_bytes(dumps(Failure(portable(error, who))))
         return
-    channel.pipe.send((envs.single_observation_space, envs.single_action_space))
-    worker = _Worker(task, envs, memory, channel.numbers)
-    driver = parent_process()
-    while True:
-        while not channel.go.acquire(timeout=1):
-            if driver is not None and not driver.is_alive():
-                return
+    channel.pipe.send_bytes(dumps((task.observation_space, task.action_space)))
+    while not worker.is_closed:
+        channel.go.acquire()
+        what, half, _ = channel.numbers
         try:
-            answer = worker.step() if channel.numbers[0] == STEP else worker.call(*channel.pipe.recv())
+            call = None if what == STEP else channel.pipe.recv_bytes()
         except EOFError:
             return
+        try:
+            answer = worker.step(half) if call is None else worker.run(half, *pickle.loads(call))
+            data = None if answer is None else dumps(answer)
         except Exception as error:
-            answer = Failure(_portable(error))
-        channel.numbers[2] = answer is not None
+            data = dumps(Failure(portable(error, who)))
+        channel.numbers[2] = 0 if data is None else len(data)
         channel.done.release()  # first, because a pipe that is full waits for its reader
-        if answer is not None:
-            channel.pipe.send(answer)
-        if channel.numbers[0] == CALL and answer == "closed":
-            return
+        if data is not None:
+            channel.pipe.send_bytes(data)
+
+
+def _end_with_driver() -> None:
+    """End this process when its driver does, whatever an environment is at."""
+    driver = parent_process()
+    assert driver is not None
+    connection.wait([driver.sentinel])
+    os._exit(1)
 
 
 class _Worker:
-    """The environments of a worker, and their rows of the block."""
+    """The environments of a worker: what `SyncVectorEnv` does with them, but into rows of the block."""
 
-    def __init__(self, task: Task, envs: SyncVectorEnv, memory: Any, numbers: Any) -> None:
+    def __init__(self, task: Task, memory: Any) -> None:
+        env_fns: list[Callable[[], gym.Env[Any, Any]]] = cloudpickle.loads(task.env_fns)
+        self.envs = [made_by(env_fn) for env_fn in env_fns]
+        for index, env in enumerate(self.envs, task.rows.start):
+            check_spaces(index, (env.observation_space, env.action_space), task[-2:])
+        self._mode, self._space = task.autoreset_mode, task.observation_space
+        self._actions = batch_space(task.action_space, len(self.envs))
         block = Block.over(memory, task.observation_space, task.action_space, task.num_envs)
-        self.envs, self.block, self.numbers = envs, block.rows(task.rows), numbers
+        self._block = block.rows(task.rows)
+        self._rows = [
+            [map_arrays(itemgetter((index, ...)), half) for index in range(len(self.envs))]
+            for half in self._block.observations
+        ]
+        self._last: list[Any] = [None] * len(self.envs)  # what each environment has shown
+        self._is_over = [False] * len(self.envs)
+        self.is_closed = False
 
-    def step(self, actions: Any = None) -> Any:
+    def step(self, half: int, actions: Any = None) -> Any:
         """Step; the actions are in the block, if they are not given."""
         if actions is None:
             # Copies, for the environments to keep.
-            actions = map_arrays(lambda array: array.copy(), self.block.actions)
-        obs, rewards, terminated, truncated, infos = self.envs.step(actions)
-        block = self.block
-        block.rewards[:], block.terminated[:], block.truncated[:] = rewards, terminated, truncated
-        return self._answer(obs, infos)
+            actions = map_arrays(lambda array: array.copy(), self._block.actions)
+        block, mode, fits = self._block, self._mode, True
+        infos: list[tuple[int, dict[str, Any]]] = []
+        for index, (env, action) in enumerate(zip(self.envs, iterate(self._actions, actions))):
+            if self._is_over[index] and mode is not AutoresetMode.SAME_STEP:
+                if mode is AutoresetMode.DISABLED:
+                    raise UnsupportedError("a step of an environment whose episode is over", "reset it first")
+                obs, info = env.reset()
+                block.rewards[index], block.terminated[index], block.truncated[index] = 0, False, False
+            else:
+                obs, reward, terminated, truncated, info = env.step(action)
+                block.rewards[index] = reward
+                block.terminated[index], block.truncated[index] = terminated, truncated
+            self._is_over[index] = is_over = block.terminated[index] or block.truncated[index]
+            if is_over and mode is AutoresetMode.SAME_STEP:
+                # Copied, because an environment may use its arrays and dicts again.
+                infos.append((index, deepcopy({"final_obs": obs, "final_info": info})))
+                obs, info = env.reset()
+            fits = self._show(half, index, obs) and fits
+            if info:
+                infos.append((index, info))
+        return self._answer(half, fits, infos)
 
-    def reset(self, seed: Any, options: Any) -> Any:
-        """Reset all environments, or those of a mask in the options."""
-        obs, infos = self.envs.reset(seed=seed, options=options)
-        return self._answer(obs, infos)
+    def reset(self, half: int, seeds: Sequence[int | None], options: dict[str, Any] | None) -> Any:
+        """Reset the environments, all or those of a mask in the options."""
+        mask = None if options is None else options.pop("reset_mask", None)
+        fits, infos = True, []
+        for index, env in enumerate(self.envs):
+            if mask is None or mask[index]:
+                obs, info = env.reset(seed=seeds[index], options=options)
+                self._is_over[index] = False
+                fits = self._show(half, index, obs) and fits
+                if info:
+                    infos.append((index, info))
+        return self._answer(half, fits, infos)
 
-    def _answer(self, obs: Any, infos: dict[str, Any]) -> Any:
-        target = self.block.observations[self.numbers[1]]
-        is_in_block = target is not None and copy_into(target, obs)
-        return None if is_in_block and not infos else (None if is_in_block else obs, infos)
+    def _show(self, half: int, index: int, obs: Any) -> bool:
+        """Write an observation into its row; return whether it is of the row's form."""
+        self._last[index] = obs
+        return copy_into(self._rows[half][index], obs)
 
-    def call(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Call a method of this worker or, failing that, of its vector environment."""
+    def _answer(self, half: int, fits: bool, infos: list[tuple[int, dict[str, Any]]]) -> Any:
+        """Return what has to go through the pipe: None if all is in the block."""
+        if fits:
+            return (None, infos) if infos else None
+        # Numbers, other dtypes, other types: stacked as Gymnasium does it, which may raise.
+        target = self._block.observations[half]
+        empty: Any = create_empty_array(self._space, len(self.envs)) if target is None else target
+        obs = concatenate(self._space, self._last, empty)
+        return (obs if target is None else None), infos
+
+    def run(self, half: int, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Run a method of this worker, and return its answer."""
         if name in ("step", "reset"):
-            return getattr(self, name)(*arguments)
-        found = getattr(self.envs, name)(*arguments, **options)
-        return "closed" if name == "close" else (found,)
+            return getattr(self, name)(half, *arguments)
+        return (getattr(self, name)(*arguments, **options),)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method of each environment, or get an attribute."""
+        found = []
+        for env in self.envs:
+            one = env.get_wrapper_attr(name)
+            found.append(one(*args, **kwargs) if callable(one) else one)
+        return tuple(found)
+
+    def set_attr(self, name: str, values: Sequence[Any]) -> None:
+        """Set an attribute of each environment."""
+        for env, value in zip(self.envs, values):
+            env.set_wrapper_attr(name, value)
+
+    def render(self) -> tuple[Any, ...]:
+        """Return a frame of each environment."""
+        return tuple(env.render() for env in self.envs)
+
+    def close(self) -> None:
+        """Close all environments; then raise what one of them has raised."""
+        self.is_closed = True
+        with ExitStack() as stack:
+            for env in reversed(self.envs):
+                stack.callback(env.close)
 
 
-def _portable(error: Exception) -> BaseException:
+def made_by(env_fn: Callable[[], gym.Env[Any, Any]]) -> gym.Env[Any, Any]:
+    """Return the environment that a function makes; refuse what is none."""
+    env: Any = env_fn()
+    if isinstance(env, VectorEnv) or not isinstance(env, gym.Env):
+        what = f"one of env_fns made a {type(env).__name__}, which is not a single Gymnasium environment"
+        raise UnsupportedError(what, "let each return a gymnasium.Env, such as gymnasium.make(...) returns")
+    return env
+
+
+def check_spaces(index: int, found: Sequence[Any], expected: Sequence[Any]) -> None:
+    """Refuse an environment whose observation and action space are not those of the first one."""
+    for name, theirs, mine in zip(("observation", "action"), found, expected):
+        if theirs != mine:
+            what = f"environment {index} has the {name} space {theirs}, the first one {mine}"
+            raise WorkerError(what, "all environments of a vector have the same spaces")
+
+
+def dumps(value: Any) -> bytes:
+    """Return a value as bytes that `pickle.loads` reads, if it can be done at all."""
+    try:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    except Exception:
+        return dumps_by_value(value)
+
+
+def dumps_by_value(value: Any) -> bytes:
+    """Do it with the functions and classes of a script, too; slower."""
+    try:
+        found: bytes = cloudpickle.dumps(value)
+    except Exception as error:
+        what = f"something cannot be sent to or from a worker ({type(error).__name__}: {error})"
+        raise UnsupportedError(what, "leave it out, or replace it by what can be pickled") from error
+    return found
+
+
+def portable(error: Exception, who: str = "a worker") -> BaseException:
     """Return an exception that can be pickled, with the worker's traceback as a note."""
-    note_on(error, "in a worker:\n" + "".join(traceback.format_exception(error)))
+    note = f"in {who}:\n" + "".join(traceback.format_exception(error))
     try:
         cloudpickle.loads(cloudpickle.dumps(error))
     except Exception:
-        return RuntimeError("".join(traceback.format_exception(error)))
+        error = RuntimeError("".join(traceback.format_exception_only(error)).strip())
+    note_on(error, note)
     return error

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 import multiprocessing
 import os
+import pickle
+import threading
 import time
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
-import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
+from gymnasium.vector import AutoresetMode
 
-from arrayferry.errors import OptionError, UnsupportedError, WorkerError
-from arrayferry.scale._block import Block, copy_into, map_arrays
-from arrayferry.scale._worker import CALL, STEP, Channel, Failure, Task, work
+from arrayferry._core.messages import warn_caller
+from arrayferry._frameworks.jax import has_started
+from arrayferry.errors import OptionError, WorkerError
+from arrayferry.scale._block import Block
+from arrayferry.scale._faults import Description, Worker, WorkerVectorEnv, counted, pickled, split
+from arrayferry.scale._worker import CALL, STEP, Channel, Failure, Task, made_by, work
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -28,9 +32,13 @@ __all__ = ["ProcessVectorEnv"]
 _LOOK = 0.02
 # A worker that starts imports all that its environments need.
 _START_TIMEOUT = 120.0
+# A message of so many bytes is in a pipe as a whole, or not at all; of a larger one there may be a part.
+_WHOLE = 4096
+# A large answer that is there has so many seconds to be read, also if the wait for others has taken all time.
+_READ_TIMEOUT = 5.0
 
 
-class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
+class ProcessVectorEnv(WorkerVectorEnv):
     """A vector environment whose workers step several environments each, in shared memory.
 
     It returns what `SyncVectorEnv` returns, for any number of workers. What it returns is the caller's own.
@@ -71,328 +79,50 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         step_timeout: float = 60,
         max_faults: int = 3,
     ) -> None:
-        self.num_envs = len(env_fns)
-        if not env_fns:
-            raise OptionError("env_fns is empty", "pass a function for each environment")
-        self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self._timeout, self._max_faults = step_timeout, max_faults
-        self._workers: list[_Worker] = []
-        self._describe(env_fns[0])
-        count = min(workers or os.cpu_count() or 1, self.num_envs)
-        self._context: Any = multiprocessing.get_context(context)
-        spaces = self.single_observation_space, self.single_action_space
-        self._memory = self._context.RawArray("b", Block.size(*spaces, self.num_envs))
-        self._block = Block.over(self._memory, *spaces, self.num_envs)
-        self._half, self._needs_reset, self._pending = 0, True, False
-        self._seeds: list[int | None] = [None] * self.num_envs
-        self._slow_obs: list[Any] = [None] * self.num_envs  # of spaces without a fixed shape
-        bounds = np.linspace(0, self.num_envs, count + 1).round().astype(int).tolist()
-        for start, stop in itertools.pairwise(bounds):
-            task = Task(
-                _pickled(env_fns[start:stop]), slice(start, stop), self.num_envs, self.autoreset_mode, *spaces
-            )
-            self._workers.append(_Worker(self._context, task, self._memory))
-        try:
-            for worker in self._workers:  # all start at once
-                worker.start()
-            for worker in self._workers:
-                self._greet(worker)
-        except BaseException:
-            self.close()
-            raise
-
-    def _describe(self, env_fn: Callable[[], gym.Env[Any, Any]]) -> None:
-        env = env_fn()
-        self.metadata = {**env.metadata, "autoreset_mode": self.autoreset_mode}
-        self.render_mode = env.render_mode
-        self.single_observation_space, self.single_action_space = env.observation_space, env.action_space
-        self.observation_space = batch_space(env.observation_space, self.num_envs)
-        self.action_space = batch_space(env.action_space, self.num_envs)
+        super().__init__(counted(env_fns), workers, autoreset_mode, step_timeout, max_faults)
+        if context not in (known := multiprocessing.get_all_start_methods()):
+            raise OptionError(f"context={context!r}", f"on this system it is one of {', '.join(known)}")
+        env = made_by(env_fns[0])
+        self._describe(Description.of(env))
         env.close()
+        if context == "fork" and has_started():
+            what = 'context="fork" after JAX has started: a worker would wait for ever for its threads'
+            raise OptionError(what, 'write context="forkserver" or "spawn"')
+        if context == "forkserver":
+            _preload()
+        multiprocess: Any = multiprocessing.get_context(context)
+        spaces = self._single_spaces
+        memory = multiprocess.RawArray("b", Block.size(*spaces, self.num_envs))
+        self._block = Block.over(memory, *spaces, self.num_envs)
+        tasks = [
+            Task(pickled(env_fns[rows]), rows, self.num_envs, self.autoreset_mode, *spaces)
+            for rows in split(self.num_envs, workers or _cores())
+        ]
+        self._workers = [_Worker(multiprocess, task, memory, step_timeout) for task in tasks]
+        self._start()
 
-    def _greet(self, worker: _Worker) -> None:
-        found = worker.greeting()
-        for name, mine, theirs in zip(("observation", "action"), self._single_spaces, found):
-            if mine != theirs:
-                what = f"environment {worker.rows.start} has the {name} space {theirs}, the first one {mine}"
-                raise UnsupportedError(what, "all environments of a vector have the same spaces")
-
-    @property
-    def _single_spaces(self) -> tuple[Any, Any]:
-        return self.single_observation_space, self.single_action_space
-
-    # ---- steps and resets ------------------------------------------------------------------------------
-
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Step all environments."""
-        self.step_async(actions)
-        return self.step_wait()
-
-    def step_async(self, actions: Any) -> None:
-        """Start a step, and return while the workers are at it."""
-        self._check_idle()
-        if self._needs_reset:
-            raise UnsupportedError("step before reset, or after an environment's exception", "call reset()")
-        self._half ^= 1
-        is_in_block = self._block.actions is not None and copy_into(self._block.actions, actions)
-        one_by_one = None if is_in_block else list(iterate(self.action_space, actions))
-        for worker in self._workers:
-            if worker.is_fresh:  # its environments have had no episode yet
-                self._ask_reset(worker)
-            elif one_by_one is None:
-                worker.ask(STEP, self._half)
-            else:
-                worker.ask(CALL, self._half, ("step", (self._batched(one_by_one[worker.rows]),), {}))
-        self._pending = True
-
-    def step_wait(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Wait for the step that was started."""
-        if not self._pending:
-            raise UnsupportedError("step_wait without a step", "call step_async(actions) first")
-        self._pending = False
-        infos: dict[str, Any] = {}
-        for worker, answer in self._answers():
-            rows = worker.rows
-            if isinstance(answer, str):
-                infos = self._show_fault(worker, answer, infos)
-                continue
-            if worker.is_fresh:
-                self._block.rewards[rows] = 0
-                self._block.terminated[rows] = self._block.truncated[rows] = False
-            worker.is_fresh, worker.faults_in_a_row = False, 0
-            infos = self._take(worker, answer, infos)
-        block = self._block
-        return (
-            self._observations(),
-            block.rewards.copy(),
-            block.terminated.copy(),
-            block.truncated.copy(),
-            infos,
-        )
-
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Reset all environments, or those of `options["reset_mask"]`."""
-        self._check_idle()
-        options = dict(options or {})
-        mask = options.pop("reset_mask", None)
-        if mask is not None:
-            _check_mask(mask, self.num_envs)
-            if self._needs_reset:
-                raise UnsupportedError("a reset of some before one of all", "call reset() without a mask")
-        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
-        if seeds is None:
-            seeds = [None] * self.num_envs
-        if len(seeds) != self.num_envs:
-            raise OptionError(f"{len(seeds)} seeds for {self.num_envs} environments", "pass one for each")
-        self._half ^= 1
-        asked = []
-        for worker in self._workers:
-            rows = worker.rows
-            if mask is not None and not mask[rows].any():
-                self._keep_last(rows)
-                continue
-            some = {} if mask is None else {"reset_mask": mask[rows].copy()}
-            if worker.is_fresh and mask is not None:  # those that are not reset need an observation
-                self._finish_reset(worker)
-            worker.is_fresh = False
-            worker.ask(CALL, self._half, ("reset", (seeds[rows], {**options, **some} or None), {}))
-            asked.append(worker)
-        for index, one in enumerate(seeds):
-            if mask is None or mask[index]:
-                self._seeds[index] = one
-        self._needs_reset = False
-        infos: dict[str, Any] = {}
-        for worker, answer in self._answers(asked):
-            while isinstance(answer, str):
-                infos = self._add_fault(worker, answer, infos)
-                answer = self._reset_successor(worker)
-            infos = self._take(worker, answer, infos)
-        return self._observations(), infos
-
-    def _answers(self, workers: list[_Worker] | None = None) -> list[tuple[_Worker, Any]]:
-        """Wait for all workers; return their answers, or why there is none. Raise what one has raised."""
-        found = self._collect(workers or self._workers)
-        for _, answer in found:
-            if isinstance(answer, Failure):
-                self._needs_reset = True
-                for worker, other in found:
-                    if isinstance(other, str):
-                        self._replace(worker, other)
-                raise answer.error
-        return found
-
-    def _collect(self, workers: list[_Worker]) -> list[tuple[_Worker, Any]]:
-        deadline = time.monotonic() + self._timeout
-        try:
-            return [(worker, worker.answer(deadline)) for worker in workers]
-        except BaseException:  # Ctrl-C: a late answer would be taken for that of the next step
-            self._needs_reset = True
-            for worker in workers:
-                worker.kill()
-            raise
-
-    def _take(self, worker: _Worker, answer: Any, infos: dict[str, Any]) -> dict[str, Any]:
-        if answer is None:
-            return infos
-        obs, found = answer
-        if obs is not None:
-            self._slow_obs[worker.rows] = list(iterate(self._batch_of(worker.rows), obs))
-        return _merged(infos, found, worker.rows, self.num_envs)
-
-    def _observations(self) -> Any:
-        now = self._block.observations[self._half]
-        if now is not None:
-            return map_arrays(np.copy, now)
-        empty: Any = create_empty_array(self.single_observation_space, self.num_envs)
-        return concatenate(self.single_observation_space, self._slow_obs, empty)
-
-    def _keep_last(self, rows: slice) -> None:
-        """Show the last observations again."""
-        halves = self._block.observations
-        if halves[0] is not None:
-            now, last = (
-                map_arrays(lambda array: array[rows], halves[i]) for i in (self._half, self._half ^ 1)
-            )
-            copy_into(now, last)
-
-    def _batched(self, actions: list[Any]) -> Any:
-        empty: Any = create_empty_array(self.single_action_space, len(actions))
-        return concatenate(self.single_action_space, actions, empty)
-
-    # ---- faults ----------------------------------------------------------------------------------------
-
-    def _show_fault(self, worker: _Worker, reason: str, infos: dict[str, Any]) -> dict[str, Any]:
-        rows, block = worker.rows, self._block
-        self._keep_last(rows)
-        last = map_arrays(lambda array: array[rows].copy(), block.observations[self._half])
-        infos = self._add_fault(worker, reason, infos)
-        block.rewards[rows], block.terminated[rows], block.truncated[rows] = 0, False, True
-        if self.autoreset_mode is not AutoresetMode.SAME_STEP:
-            return infos
-        singles = self._slow_obs[rows] if last is None else list(iterate(self._batch_of(rows), last))
-        answer = self._reset_successor(worker)
-        while isinstance(answer, str):
-            infos = self._add_fault(worker, answer, infos)
-            answer = self._reset_successor(worker)
-        for index, one in zip(range(rows.start, rows.stop), singles):
-            infos = self._add_info(infos, {"final_obs": one, "final_info": {}}, index)
-        return self._take(worker, answer, infos)
-
-    def _batch_of(self, rows: slice) -> Any:
-        return batch_space(self.single_observation_space, rows.stop - rows.start)
-
-    def _add_fault(self, worker: _Worker, reason: str, infos: dict[str, Any]) -> dict[str, Any]:
-        """Replace a worker, and tell of it; raise if that was too often."""
-        self._replace(worker, reason)
-        for index in range(worker.rows.start, worker.rows.stop):
-            infos = self._add_info(infos, {"fault": True, "fault_reason": reason}, index)
+    def _add_infos(self, infos: dict[str, Any], found: Any, rows: slice) -> dict[str, Any]:
+        """Stack infos one by one, in the order of the environments: so their dtypes are Gymnasium's."""
+        for index, info in found:
+            infos = self._add_info(infos, info, rows.start + index)
         return infos
 
-    def _replace(self, worker: _Worker, reason: str) -> None:
-        worker.kill()
-        worker.faults, worker.faults_in_a_row = worker.faults + 1, worker.faults_in_a_row + 1
-        if worker.faults_in_a_row >= self._max_faults:
-            self._needs_reset = True
-            worker.faults_in_a_row = 0
-            worker.start()
-            rows = f"environments {worker.rows.start} to {worker.rows.stop - 1}"
-            what = f"the worker of {rows} failed {self._max_faults} times in a row, the last time: {reason}"
-            raise WorkerError(what, "step these environments alone to see why, or raise max_faults")
-        worker.start()
 
-    def _ask_reset(self, worker: _Worker) -> None:
-        seeds = [
-            self._seed_after_faults(i, worker.faults) for i in range(worker.rows.start, worker.rows.stop)
-        ]
-        worker.ask(CALL, self._half, ("reset", (seeds, None), {}))
-
-    def _seed_after_faults(self, index: int, faults: int) -> int | None:
-        seed = self._seeds[index]
-        if seed is None:
-            return None
-        return int(np.random.SeedSequence([seed, index, faults]).generate_state(1)[0])
-
-    def _reset_successor(self, worker: _Worker) -> Any:
-        self._ask_reset(worker)
-        worker.is_fresh = False
-        answer = worker.answer(time.monotonic() + self._timeout)
-        if isinstance(answer, Failure):
-            self._needs_reset = True
-            raise answer.error
-        return answer
-
-    def _finish_reset(self, worker: _Worker) -> None:
-        while isinstance(answer := self._reset_successor(worker), str):
-            self._replace(worker, answer)
-        self._take(worker, answer, {})
-
-    # ---- the environments themselves -------------------------------------------------------------------
-
-    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Call a method of each environment, or get an attribute."""
-        return self._call_all("call", [(name, *args)] * len(self._workers), kwargs)
-
-    def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Return an attribute of each environment."""
-        return self.call(name)
-
-    def set_attr(self, name: str, values: Any) -> None:
-        """Set an attribute of each environment: one value for all, or a list with one for each."""
-        if not isinstance(values, (list, tuple)):
-            values = [values] * self.num_envs
-        if len(values) != self.num_envs:
-            raise OptionError(f"{len(values)} values for {self.num_envs} environments", "pass one for each")
-        self._call_all("set_attr", [(name, list(values[worker.rows])) for worker in self._workers], {})
-
-    def render(self) -> tuple[Any, ...] | None:
-        """Return a frame of each environment."""
-        return self._call_all("render", [()] * len(self._workers), {})
-
-    def _call_all(
-        self, name: str, arguments: list[tuple[Any, ...]], options: dict[str, Any]
-    ) -> tuple[Any, ...]:
-        self._check_idle()
-        for worker, one in zip(self._workers, arguments):
-            worker.ask(CALL, self._half, (name, one, options))
-        found = self._collect(self._workers)
-        answers = [answer for _, answer in found]
-        for worker, answer in found:
-            if isinstance(answer, str):
-                worker.kill()  # so that the next step tells of it, too, and takes no late answer for its own
-                what = f"{name} of environments {worker.rows.start} to {worker.rows.stop - 1}: {answer}"
-                raise WorkerError(what, "call reset() or step(), which replace the worker")
-        for answer in answers:
-            if isinstance(answer, Failure):
-                raise answer.error
-        return tuple(one for answer in answers for one in (answer[0] or ()))
-
-    def _check_idle(self) -> None:
-        if self.closed:
-            raise UnsupportedError("the environments are closed", "make new ones")
-        if self._pending:
-            raise UnsupportedError("a step is not finished", "call step_wait() first")
-
-    def close_extras(self, **kwargs: Any) -> None:
-        """End all workers: those that do not end by themselves are killed."""
-        for worker in self._workers:
-            worker.say_goodbye()
-        deadline = time.monotonic() + 2
-        for worker in self._workers:
-            worker.end(deadline)
-
-
-class _Worker:
+class _Worker(Worker):
     """The driver's side of a worker process."""
 
-    def __init__(self, context: Any, task: Task, memory: Any) -> None:
-        self._context, self._task, self._memory = context, task, memory
-        self.rows, self.faults, self.faults_in_a_row = task.rows, 0, 0
-        self.is_fresh, self._has_greeted = False, False
+    start_hint = (
+        'its own error is above; in a script, make the environments under `if __name__ == "__main__":`'
+    )
+
+    def __init__(self, context: Any, task: Task, memory: Any, step_timeout: float) -> None:
+        super().__init__(task.rows)
+        self._context, self._task, self._memory, self._timeout = context, task, memory, step_timeout
         self._process: Any = None
 
     def start(self) -> None:
         """Start a process; `greeting` waits for it."""
-        self.is_fresh, self._has_greeted = self._process is not None, False
+        self.is_fresh, self.has_greeted = self._process is not None, False
         context = self._context
         mine, theirs = context.Pipe()
         # New ones each time: a dead worker may have left the old ones in any state.
@@ -402,77 +132,110 @@ class _Worker:
         try:
             self._process.start()
         except (EOFError, OSError) as error:
-            raise _start_error(f"it could not be started ({type(error).__name__})") from error
+            if not self.is_fresh:
+                what = f"a worker did not start: it could not be started ({type(error).__name__})"
+                raise WorkerError(what, self.start_hint) from error
+            mine.close()  # killed while it started: one more fault, which the answer tells
         theirs.close()
 
-    def greeting(self) -> tuple[Any, Any]:
-        """Wait until the environments are made; return their spaces."""
-        pipe = self._channel.pipe
-        connection.wait([pipe, self._process.sentinel], _START_TIMEOUT)
+    def greeting(self) -> Any:
+        """Wait until the environments are made: their spaces; a `Failure`; or why there is nothing."""
+        pipe, deadline = self._channel.pipe, time.monotonic() + _START_TIMEOUT
+        late = f"a worker did not start: its environments were not made within {_START_TIMEOUT:.0f} seconds"
+        if pipe.closed:  # it was killed
+            return f"the worker died (exit code {self._process.exitcode})"
+        if not connection.wait([pipe, self._process.sentinel], _START_TIMEOUT):
+            return late
         try:
-            found = pipe.recv() if pipe.poll() else None
+            with self._killed_at(deadline):
+                data = pipe.recv_bytes() if pipe.poll() else None
+        except TimeoutError:
+            return late
         except (EOFError, OSError):
-            found = None
-        if found is None:
+            data = None
+        if data is None:
             self._process.join(1)
-            raise _start_error(f"it ended with exit code {self._process.exitcode}")
-        if isinstance(found, Failure):
-            raise found.error
-        self._has_greeted = True
-        spaces: tuple[Any, Any] = found
-        return spaces
+            return f"a worker did not start: it ended with exit code {self._process.exitcode}"
+        found = pickle.loads(data)
+        self.has_greeted = not isinstance(found, Failure)
+        return found
 
-    def ask(
-        self, what: int, half: int, call: tuple[str, tuple[Any, ...], dict[str, Any]] | None = None
-    ) -> None:
-        """Ask for a step, or for the call of a method."""
+    def ask(self, half: int, name: str, call: bytes | None = None) -> None:
+        """Ask for the call of a method; without one, for a step with the actions in the block."""
         channel = self._channel
-        channel.numbers[:] = [what, half, 0]
+        channel.numbers[:] = [STEP if call is None else CALL, half, 0]
         channel.go.release()
         if call is not None:
-            try:
-                channel.pipe.send(call)
-            except OSError:  # it is dead; the answer will say so
-                return
+            with suppress(OSError), self._killed_at(time.monotonic() + self._timeout, len(call)):
+                channel.pipe.send_bytes(call)  # if it is dead, the answer will say so
 
-    def answer(self, deadline: float) -> Any:
-        """Wait for what was asked: None if all is in the block; a `Failure`; or why there is no answer."""
+    def reply(self, deadline: float) -> Any:
+        """Wait as `answer` does, of a worker that has started."""
         channel = self._channel
-        if channel.pipe.closed:  # killed, and what it had answered before is about another step
-            return f"the worker died (exit code {self._process.exitcode})"
         try:
-            if not self._has_greeted:  # to start takes its own time
-                waiting = time.monotonic()
-                self.greeting()
-                deadline += time.monotonic() - waiting
             while not channel.done.acquire(timeout=_LOOK):
                 if not self._process.is_alive() and not channel.done.acquire(block=False):
                     return f"the worker died (exit code {self._process.exitcode})"
                 if time.monotonic() > deadline:
                     return "the worker did not answer in time"
-            if not channel.numbers[2]:
+            if not (size := channel.numbers[2]):
                 return None
             if not channel.pipe.poll(max(deadline - time.monotonic(), 0)):
                 return "the worker did not answer in time"
-            return channel.pipe.recv()
+            with self._killed_at(max(deadline, time.monotonic() + _READ_TIMEOUT), size):
+                data = channel.pipe.recv_bytes()
+        except TimeoutError:
+            return "the worker did not answer in time"
         except (EOFError, OSError):
             self._process.join(1)
             return f"the worker died (exit code {self._process.exitcode})"
-        except WorkerError as error:
-            return error.what
+        return pickle.loads(data)
 
     def say_goodbye(self) -> None:
         """Ask the worker to close its environments and end."""
-        if self._process is not None and self._has_greeted and self._process.is_alive():
-            self.ask(CALL, 0, ("close", (), {}))
+        if self._process is not None and self.has_greeted and self._process.is_alive():
+            self.ask(0, "close", self.pack("close"))
 
     def end(self, deadline: float) -> None:
         """Wait until the process has ended, and kill it if it does not."""
-        if self._process is None:
+        if self._process is None or self._process.pid is None:
             return
-        if self._process.pid is not None:
-            self._process.join(max(deadline - time.monotonic(), 0) if self._has_greeted else 0)
-            self.kill()
+        pipe, sentinel, data = self._channel.pipe, self._process.sentinel, None
+        if self.has_greeted:
+            # An answer that nobody reads would keep it from ending.
+            with suppress(EOFError, OSError), self._killed_at(deadline):
+                while pipe in connection.wait([pipe, sentinel], max(deadline - time.monotonic(), 0)):
+                    data = pipe.recv_bytes()
+            self._process.join(max(deadline - time.monotonic(), 0))
+        self.kill()
+        _tell_of_failure(data)
+
+    @contextmanager
+    def _killed_at(self, deadline: float, size: float = math.inf) -> Iterator[None]:
+        """Kill the process, and raise a `TimeoutError`, if a message of this size is not over by a deadline.
+
+        The other end of a pipe waits for the rest of a message as long as a process that is stopped lives.
+        """
+        if size <= _WHOLE:
+            yield
+            return
+        is_late = threading.Event()
+
+        def kill() -> None:
+            is_late.set()
+            self._process.kill()
+
+        timer = threading.Timer(max(deadline - time.monotonic(), 0), kill)
+        timer.start()
+        try:
+            yield
+        except (EOFError, OSError):
+            if is_late.is_set():
+                raise TimeoutError from None
+            raise
+        finally:
+            timer.cancel()
+            timer.join()
 
     def kill(self) -> None:
         """End the process at once."""
@@ -480,36 +243,33 @@ class _Worker:
             self._process.kill()
             self._process.join()
         self._channel.pipe.close()
+        self.has_greeted = False  # what it has answered is about another step
 
 
-def _pickled(env_fns: Sequence[Any]) -> bytes:
+def _tell_of_failure(data: bytes | None) -> None:
+    """Warn of what an environment has raised when it was closed: `close` itself always returns."""
     try:
-        found: bytes = cloudpickle.dumps(list(env_fns))
-    except Exception as error:
-        what = f"env_fns cannot be sent to a worker ({type(error).__name__}: {error})"
-        raise UnsupportedError(what, "make what they need inside of them, not outside") from error
-    return found
+        found = None if data is None else pickle.loads(data)
+    except Exception:  # it was no answer to `close`, but what an environment had returned before
+        return
+    if isinstance(found, Failure):
+        told = "".join(traceback.format_exception_only(found.error))
+        warn_caller(f"an environment was not closed: {told}", RuntimeWarning)
 
 
-def _start_error(what: str) -> WorkerError:
-    hint = 'its own error is above; in a script, make the environments under `if __name__ == "__main__":`'
-    return WorkerError(f"a worker did not start: {what}", hint)
+def _preload() -> None:
+    """Let the server that forks workers import what they need once: a successor starts 10 times faster.
+
+    There is no public way to ask what the user lets it import. Where the private one is gone, it is Python's
+    default. A server that runs already is not changed.
+    """
+    from multiprocessing import forkserver  # only where there is one
+
+    known = list(getattr(getattr(forkserver, "_forkserver", None), "_preload_modules", ["__main__"]))
+    if work.__module__ not in known:
+        multiprocessing.set_forkserver_preload([*known, work.__module__])
 
 
-def _check_mask(mask: Any, count: int) -> None:
-    if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (count,) or not mask.any():
-        what = f"reset_mask={mask!r}"
-        raise OptionError(what, f"it is a NumPy array of {count} bools, of which at least one is True")
-
-
-def _merged(infos: dict[str, Any], part: dict[str, Any], rows: slice, count: int) -> dict[str, Any]:
-    """Put the infos of some environments into those of all."""
-    for key, value in part.items():
-        if isinstance(value, dict):
-            infos[key] = _merged(infos.get(key, {}), value, rows, count)
-            continue
-        if key not in infos:
-            fill = None if value.dtype == object else 0
-            infos[key] = np.full((count, *value.shape[1:]), fill, value.dtype)
-        infos[key][rows] = value
-    return infos
+def _cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -17,7 +17,7 @@ from arrayferry._core.walk import Attribute, key_text
 from arrayferry.errors import FerryError, NarrowingError, OptionError, SharingError
 from arrayferry.spaces.members import EDGE_LINKS, to_numpy
 
-__all__ = ["cast_reward", "cast_to_space", "known_dtype", "rebuilt"]
+__all__ = ["cast_reward", "cast_to_space", "known_dtype", "rebuilt", "subspaces"]
 
 
 def cast_to_space(space: spaces.Space[Any], value: Any, path: str = "obs", share: bool = False) -> Any:
@@ -62,16 +62,23 @@ def _inner_spaces(space: spaces.Space[Any], value: Any) -> dict[Any, Any] | None
     """Return the spaces of a value's parts by their keys, if it has the structure of the space."""
     if isinstance(space, spaces.Dict):
         fits = isinstance(value, Mapping) and value.keys() <= space.spaces.keys()
-        return dict(space.spaces) if fits else None
+        return subspaces(space) if fits else None
     if not isinstance(value, (tuple, list)):
         return None
     if isinstance(space, spaces.Tuple) and len(value) == len(space.spaces):
-        return dict(enumerate(space.spaces))
+        return subspaces(space)
     if isinstance(space, spaces.Sequence):
         return dict.fromkeys(range(len(value)), space.feature_space)
     if isinstance(space, spaces.Graph) and len(value) == 3:
         return {0: space.node_space, 1: space.edge_space, 2: EDGE_LINKS}
     return None
+
+
+def subspaces(space: spaces.Space[Any] | None) -> dict[Any, spaces.Space[Any]]:
+    """Return the spaces in a Dict by their keys, in a Tuple by their positions; in any other, none."""
+    if isinstance(space, spaces.Dict):
+        return dict(space.spaces)
+    return dict(enumerate(space.spaces)) if isinstance(space, spaces.Tuple) else {}
 
 
 _containers = TypeCache(container_of)

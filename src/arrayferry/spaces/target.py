@@ -107,8 +107,9 @@ class _ConvertedSpace:
         space: Any = self._original
         if isinstance(space, (spaces.Dict, spaces.Tuple)):
             return bool(super().contains(x))  # type: ignore[misc]  # their parts are converted, too
+        to = self._converter
         try:
-            value = to_numpy(x)
+            value = to_numpy(to.framework._batches.rows_here(x, to.device))
         except FerryError:
             return False
         cast = member_caster(space, numpy_converter())

@@ -55,7 +55,12 @@ _FEW = 10_000
 
 
 def live_member_caster(
-    owner: Any, to_env: Converter, cast: Caster, fallback: Caster, refresh: Caster
+    owner: Any,
+    to_env: Converter,
+    cast: Caster,
+    fallback: Caster,
+    refresh: Caster,
+    reads_at_once: bool = False,
 ) -> Caster:
     """Return a function that turns actions into members of the owner's current action space.
 
@@ -65,6 +70,8 @@ def live_member_caster(
         cast: the space's caster, for values that are in that framework.
         fallback: makes a member of any action; the commonest ones are made in C, where it can.
         refresh: is given the action when the owner has another action space.
+        reads_at_once: whether the environment has read an action when its step returns, and keeps none: it
+            may be given the agent's own memory.
     """
     space = owner.action_space
     if to_env.framework.name == "numpy" and to_env.copy is not False:
@@ -76,7 +83,8 @@ def live_member_caster(
             return speedups.MemberCaster(_items, fallback, members, None, None, *now).cast  # type: ignore[no-any-return]
         if speedups is not None and isinstance(space, _OF_ARRAYS):
             dtype = np.dtype(space.dtype)
-            return speedups.MemberCaster(_copiers, fallback, None, cast, dtype, *now).cast  # type: ignore[no-any-return]
+            probes = _viewers if reads_at_once and to_env.copy is None else _copiers
+            return speedups.MemberCaster(probes, fallback, None, cast, dtype, *now).cast  # type: ignore[no-any-return]
     return lambda action: fallback(action) if owner.action_space is space else refresh(action)
 
 
@@ -110,15 +118,16 @@ def _item_of(cls: type) -> Any:
     return framework and framework._fast.item(cls)
 
 
-def _copier_of(cls: type) -> Any:
-    """Return a fast function that copies another framework's array into a private NumPy array, or None."""
-    framework = framework_of(cls)
-    return framework and framework._fast.to_private(cls) if not is_registered(cls) else None
+def _reader_of(hook: str, cls: type) -> Any:
+    """Return a framework's fast way from its arrays to NumPy, `to_private` or `to_view`; or None."""
+    framework = None if is_registered(cls) else framework_of(cls)
+    return framework and getattr(framework._fast, hook)(cls)
 
 
 # For all spaces, so that the first step of a wrapper takes no longer than the second.
 _items = TypeCache(_item_of)
-_copiers = TypeCache(_copier_of)
+_copiers = TypeCache(partial(_reader_of, "to_private"))
+_viewers = TypeCache(partial(_reader_of, "to_view"))
 
 
 def note_mismatch(

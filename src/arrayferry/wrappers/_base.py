@@ -15,6 +15,7 @@ from arrayferry.spaces.members import to_numpy
 from arrayferry.wrappers._boundary import Boundary
 from arrayferry.wrappers._function import Device, module_namespace
 from arrayferry.wrappers._prepare import Prepare, cast_reset, cast_step
+from arrayferry.wrappers._tensordict import TensorDictBoundary
 from arrayferry.wrappers._watch import recorded, watched
 
 __all__ = ["ArrayT", "ConversionWrapper", "Pair"]
@@ -42,9 +43,9 @@ class ConversionWrapper(Generic[ArrayT]):
         *,
         scalars: Literal["python", "target"],
         prepare: list[Prepare],
-        own_option: dict[str, Any],
+        own_options: dict[str, Any],
     ) -> None:
-        """Take what all wrappers take; `prepare` and `own_option` are what one of them adds."""
+        """Take what all wrappers take; `prepare` and `own_options` are what one of them adds."""
         refuse_choice("spaces", spaces, "env", "target")
         if isinstance(dtypes, str) and dtypes != "space":
             hint = 'pass "space", or a mapping such as {"float64": "float32"}'
@@ -52,11 +53,12 @@ class ConversionWrapper(Generic[ArrayT]):
         share, by_space = copy is False, isinstance(dtypes, str)
         env = watched(env, sanitize, shared=share)
         casts: Any = None if by_space else dtypes
-        self._boundary = self._new_boundary(
+        new_boundary = TensorDictBoundary if own_options.get("as_tensordict") else self._new_boundary
+        self._boundary = new_boundary(
             env, env_xp, target_xp, env_device, target_device, copy, casts, reward_dtype, scalars
         )
         arguments = self._boundary.arguments() | ({"dtypes": dtypes} if by_space else {})
-        self._record(**arguments, spaces=spaces, sanitize=recorded(sanitize), **own_option)
+        self._record(**arguments, spaces=spaces, sanitize=recorded(sanitize), **own_options)
         super().__init__(env)  # type: ignore[call-arg]  # Gymnasium's or PettingZoo's wrapper
         # What is done to the results of a step and of a reset before they are converted, by functions that
         # can be pickled.
@@ -64,9 +66,8 @@ class ConversionWrapper(Generic[ArrayT]):
         self._prepare_reset: list[Prepare] = [partial(self._cast_reset, env, share)] * by_space
         if spaces == "target":
             for name in self._space_names:
-                is_action = name.endswith("action_space")
-                converted = self._boundary.convert_space(getattr(env, name), of_actions=is_action)
-                setattr(self, name, converted)
+                kind = {"of_actions": name.endswith("action_space"), "single": name.startswith("single_")}
+                setattr(self, name, self._boundary.convert_space(getattr(env, name), **kind))
 
     _space_names: ClassVar[tuple[str, ...]] = "observation_space", "action_space"
     _cast_step, _cast_reset = staticmethod(cast_step), staticmethod(cast_reset)

@@ -5,6 +5,7 @@ What a step returns, and which of it are numbers and flags, is known here and no
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +22,7 @@ from arrayferry._core.messages import warn_caller
 from arrayferry._core.registry import (
     can_make_arrays,
     describe,
+    find_framework,
     find_unpickled_framework,
     framework_of,
     registered,
@@ -29,7 +31,7 @@ from arrayferry._core.walk import Slot
 from arrayferry.errors import DeviceError, FerryError, FrameworkWarning, KeptWarning, UnsupportedError
 from arrayferry.spaces.batched import action_space_of
 from arrayferry.spaces.casting import cast_reward, known_dtype
-from arrayferry.spaces.members import member_caster
+from arrayferry.spaces.members import Caster, member_caster
 from arrayferry.spaces.target import convert_space
 from arrayferry.wrappers._actions import (
     MakesSpaces,
@@ -38,6 +40,7 @@ from arrayferry.wrappers._actions import (
     owner_of_action_space,
 )
 from arrayferry.wrappers._detect import arrays_in, detect_framework
+from arrayferry.wrappers._rows import batch_devices, converted_by, row_reader, split_observation
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -52,6 +55,9 @@ STEP = ("obs", "reward", "terminated", "truncated", "info")
 
 # After this many warnings nobody reads more, and the paths take time.
 _MANY_WARNINGS = 100
+
+# Another process than this one was forked.
+_IMPORTED_IN = os.getpid()
 
 
 class Boundary:
@@ -72,6 +78,8 @@ class Boundary:
         action_name: what an action is called in messages.
 
     Attributes:
+        outgoing: converts what comes out; of a vector environment whose rows go to many devices, the rows.
+        local: converts everything else.
         action_space: the one that actions are members of.
         convert_action: from an action to a member of the action space, in the environment's framework.
         convert_step: from a list that alone holds what a step returned, to the same for the agent.
@@ -97,33 +105,54 @@ class Boundary:
         self._is_learning, self._has_assumed_numpy = env_xp is None, False
         self._warned: set[str] = set()
         self._take_action_space(action_space_of(env))
-        self.outgoing = Converter(target_xp, target_device, copy=copy, dtypes=dtypes)
+        target = find_framework(target_xp)
+        batches, others = batch_devices(target, target_device, env)
+        self.outgoing = Converter(target, batches, copy=copy, dtypes=dtypes)
+        self._is_split = batches is not others
+        self.local = Converter(target, others, copy=copy, dtypes=dtypes) if self._is_split else self.outgoing
         if self._is_learning:
-            self.outgoing._on_array = self._learn
+            self.outgoing._on_array = self.local._on_array = self._learn
         self._set_env_framework("numpy" if env_xp is None else env_xp, None if env_xp is None else env_device)
         walker = self.outgoing._walker
         self.convert_step: Callable[[list[Any]], tuple[Any, Any, Any, Any, Any]] = walker(
             self._step_slots(), partial(checked, "step", STEP)
         ).unpack
         self.convert_reset: Callable[[list[Any]], tuple[Any, Any]] = walker(
-            [self._observation(), Slot("info")], partial(checked, "reset", RESET)
+            [self._observation(), self._info()], partial(checked, "reset", RESET)
         ).unpack
 
     def _set_env_framework(self, env_xp: Namespace, device: Any) -> None:
         """Make actions and options arrive in this framework."""
         copy = self.outgoing.copy
         self.incoming = Converter(env_xp, device, copy=copy)
-        self._convert_options = keeping_numbers(env_xp, device, copy=copy)._walker([Slot("options")]).convert
-        slot = Slot(self._action_name, on_keep=partial(self._warn, self.incoming))
+        convert_options = keeping_numbers(env_xp, device, copy=copy)._walker([Slot("options")]).convert
+        self._convert_options = self._reading_rows("options", lambda options: convert_options([options]))
+        name = self._action_name
+        slot = Slot(name, on_keep=partial(self._warn, self.incoming))
         to_env = self.incoming._walker([slot]).convert
         cast = member_caster(self.action_space, self.incoming)
-        self._convert_any_action: Callable[[Any], Any] = lambda action: cast(to_env([action]))
-        self._convert_known_action = live_member_caster(
-            self._space_owner, self.incoming, cast, self._convert_any_action, self._convert_after_refresh
-        )
+        self._convert_any_action = self._reading_rows(name, lambda action: cast(to_env([action])))
+        self._convert_known_action = self._reading_rows(name, self._known_action_converter(cast))
         is_first = self._is_learning and not self._has_assumed_numpy
         self.convert_action: Callable[[Any], Any] = (
             self._convert_first_action if is_first else self._convert_known_action
+        )
+
+    def _reading_rows(self, name: str, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return a function that is given only this process's rows of what the agent passes."""
+        if not self._is_split:
+            return convert
+        read = row_reader(name, self.outgoing)
+        return lambda value: convert(read(value))
+
+    def _known_action_converter(self, cast: Caster) -> Caster:
+        return live_member_caster(
+            self._space_owner,
+            self.incoming,
+            cast,
+            self._convert_any_action,
+            self._convert_after_refresh,
+            getattr(type(self._env), "reads_actions_at_once", False),
         )
 
     def _convert_first_action(self, action: Any) -> Any:
@@ -147,14 +176,22 @@ class Boundary:
         self.action_space, self._space_owner = space, owner_of_action_space(self._env, space)
 
     def _observation(self) -> Slot:
-        return Slot("obs", on_keep=partial(self._warn, self.outgoing))
+        slot = Slot("obs", on_keep=partial(self._warn, self.outgoing))
+        if not self._is_split:
+            return slot
+        return split_observation(slot, self._env, self.outgoing, self.local)
+
+    def _info(self) -> Slot:
+        # The infos of two processes have different keys: they stay where they are made.
+        slot = Slot("info")
+        return converted_by(self.local, slot) if self._is_split else slot
 
     def _step_slots(self) -> list[Slot]:
         if self._scalars == "target":
             flags = [*map(Slot, STEP[2:4])]
         else:
             flags = [Slot(name, scalar=partial(self._flag, name), passes=bool) for name in STEP[2:4]]
-        return [self._observation(), self._reward(), *flags, Slot("info")]
+        return [self._observation(), self._reward(), *flags, self._info()]
 
     def _reward(self) -> Slot:
         dtype, is_python = self._reward_dtype, self._scalars == "python"
@@ -170,16 +207,30 @@ class Boundary:
 
         return Slot("reward", scalar=cast)
 
+    def _refuse_if_unusable(self) -> None:
+        """Raise where the environment's framework cannot compute: JAX in a forked process."""
+        if os.getpid() == _IMPORTED_IN:
+            return
+        found = detect_framework(self._env) if self._is_learning else None
+        framework = self.incoming.framework if found is None else found[0]
+        framework.devices.find(None)
+
     def convert_options(self, options: _T) -> _T:
         """Convert the arrays among a call's options to the environment's framework; numbers stay numbers."""
+        self._refuse_if_unusable()
         if options and self._is_learning:
             self._detect()
-        found: _T = self._convert_options([options])
+        found: _T = self._convert_options(options)
         return found
 
-    def convert_space(self, space: spaces.Space[Any], *, of_actions: bool = False) -> spaces.Space[Any]:
-        """Return a space of the environment's as the agent sees it; `dtypes` does not cast actions."""
-        out = self.outgoing
+    def convert_space(
+        self, space: spaces.Space[Any], *, of_actions: bool = False, single: bool = False
+    ) -> spaces.Space[Any]:
+        """Return a space of the environment's as the agent sees it; `dtypes` does not cast actions.
+
+        What belongs to a single one of many environments has no rows to split.
+        """
+        out = self.local if single else self.outgoing
         dtypes = None if of_actions else out.dtypes
         return convert_space(space, Converter(out.framework, out.device, dtypes=dtypes))
 

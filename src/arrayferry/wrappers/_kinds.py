@@ -35,8 +35,8 @@ class Kind:
     hint: str | None = None
 
 
-def _jax(interface: str, adapt: str = "as_gymnasium") -> Kind:
-    return Kind(adapt=f"arrayferry.envs:{adapt}", interface=f"arrayferry.envs.{interface}")
+def _jax(interface: str) -> Kind:
+    return Kind(adapt="arrayferry.envs:_adapt", interface=f"arrayferry.envs.{interface}")
 
 
 # What to do instead, where that takes more than a few words.
@@ -76,11 +76,11 @@ _KINDS: dict[str | type, Kind] = {
     "xminigrid:Environment": _jax("xminigrid:interface"),
     "gymnasium:FuncEnv": _jax("func_env:interface"),
     "gymnasium:FunctionalJaxVectorEnv": Kind(adapt="arrayferry.envs.func_env:as_fused", hint=_LOSES_STEPS),
-    "jaxmarl:MultiAgentEnv": _jax("jaxmarl:interface", "as_parallel"),
+    "jaxmarl:MultiAgentEnv": _jax("jaxmarl:interface"),
     "jaxmarl:JaxMARLWrapper": Kind(hint=_INSIDE),
     # refused
     "gym:Env": Kind(hint=_OLD_GYM),
-    "gymnasium:EnvSpec": Kind(hint="make it first: arrayferry.wrap(gymnasium.make(spec), ...)"),
+    "gymnasium:EnvSpec": Kind(hint="make it first, and pass gymnasium.make(spec)"),
     "stable_baselines3:VecEnv": Kind(hint=_VEC_ENV),
     "torchrl:EnvBase": Kind(hint=_TORCHRL),
 }
@@ -111,12 +111,12 @@ def how_to_make(value: Any) -> str | None:
     if (kind := find_kind(value)) is not None:
         return kind.hint
     if isinstance(value, str):
-        return f"make it first: arrayferry.wrap(gymnasium.make({value!r}), ...)"
+        return f"make it first, and pass gymnasium.make({value!r})"
     if isinstance(value, type) and _is_environment(value):
-        return f"pass an instance, not the class: arrayferry.wrap({value.__name__}(...), ...)"
+        return f"pass an instance, not the class: {value.__name__}(...)"
     if isinstance(value, (list, tuple)) and any(_is_environment(type(one)) for one in value):
         many = "gymnasium.vector.SyncVectorEnv([make_one, ...]), of functions that make one each"
-        return f"wrap each of them, or make a vector environment: {many}"
+        return f"pass each of them, or make a vector environment: {many}"
     return None
 
 

@@ -11,6 +11,7 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 
 from arrayferry._core.convert import Namespace
 from arrayferry._core.messages import refuse_unknown, warn_caller
+from arrayferry._core.registry import find_framework
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers import array_conversion as single
 from arrayferry.wrappers._kinds import find_kind, how_to_make, resolve
@@ -74,6 +75,8 @@ if TYPE_CHECKING:
     class _VectorOptions(VectorOptions, _Source): ...
 
     class _AgentsOptions(Options, _Source): ...
+
+    class _TensorDictOptions(SingleOptions, VectorOptions, _Source): ...
 
 
 __all__ = ["wrap"]
@@ -141,6 +144,16 @@ def wrap(
 ) -> vector.ArrayConversion[Any]: ...
 @overload
 def wrap(env: _Single, to: Namespace, device: Any = None, **options: Unpack[_SingleOptions]) -> Any: ...
+@overload
+def wrap(
+    env: _Env | _VectorEnv | _Foreign,
+    to: Namespace,
+    device: Any = None,
+    *,
+    as_tensordict: bool,
+    num_envs: int | None = None,
+    **options: Unpack[_TensorDictOptions],
+) -> Any: ...
 def wrap(
     env: Any,
     to: Namespace,
@@ -154,6 +167,7 @@ def wrap(
     spaces: Literal["env", "target"] = "env",
     scalars: Literal["python", "target"] | None = None,
     dense_final: bool | None = None,
+    as_tensordict: bool | None = None,
     sanitize: SanitizeMode | None = None,
     num_envs: int | None = None,
     **unknown: NoReturn,
@@ -165,7 +179,8 @@ def wrap(
             one written in JAX, as its package makes it, alone or as a pair `(env, params)`: see
             `arrayferry.envs`.
         to: the agent's framework, by name or as a module.
-        device: where the agent's arrays go.
+        device: where the agent's arrays go; for the rows of a vector environment also many devices, and those
+            of other processes: a `jax.sharding.NamedSharding`, or a torch `DeviceMesh` and its placements.
         env_xp: the environment's framework; None to detect it.
         env_device: where actions go.
         copy: None for arrays that are yours, True for copies always, False for shared memory or an error.
@@ -175,6 +190,7 @@ def wrap(
         spaces: `"env"` for the environment's own spaces; `"target"` for spaces of the agent's arrays.
         scalars: single environments only; `"target"` to get rewards and dones as arrays.
         dense_final: vector environments only; True to get `final_obs` as one batch.
+        as_tensordict: torch only; True to get observations as TensorDicts, and to give actions as such.
         sanitize: True to watch what crosses and warn of what is wrong with it, `"raise"` to raise it, False
             not to; None for what `arrayferry.sanitize()` has set.
         num_envs: for environments written in JAX (`arrayferry.envs`): how many of them to step together as a
@@ -188,23 +204,28 @@ def wrap(
         >>> obs
         tensor([ 0.0182, -0.0446, -0.0280, -0.0316])
     """
-    env, wrapper = _adapted(env, num_envs)
+    given = env
+    env, wrapper = _adapted(given, num_envs)
+    is_ours = env is not given and hasattr(env, "read_on_host")  # nobody else sees what it returns
     kind, *own_options = _OWN_OPTIONS.get(wrapper, ("an environment of this kind",))
     options: dict[str, Any] = {"env_device": env_device, "copy": copy, "dtypes": dtypes, "spaces": spaces}
     options |= {"reward_dtype": reward_dtype, "sanitize": sanitize}
-    for name, value in {"scalars": scalars, "dense_final": dense_final}.items():
+    own = {"scalars": scalars, "dense_final": dense_final, "as_tensordict": as_tensordict}
+    for name, value in own.items():
         if value is not None:
             (options if name in own_options else unknown)[name] = value
     refuse_unknown(unknown, dict.fromkeys(["device", "env_xp", *options, *own_options]), of=kind)
     if env_xp is None and env_device is None:
         env_xp = getattr(type(env), "action_xp", None)
+    if is_ours and copy is not False and find_framework(to).name != "jax":
+        env.read_on_host()
     return wrapper(env, env_xp, to, target_device=device, **options)
 
 
 # What the environments of a wrapper are called, and the options that only it has.
 _OWN_OPTIONS: dict[Any, tuple[str, ...]] = {
-    single.ArrayConversion: ("a single environment", "scalars"),
-    vector.ArrayConversion: ("a vector environment", "dense_final"),
+    single.ArrayConversion: ("a single environment", "scalars", "as_tensordict"),
+    vector.ArrayConversion: ("a vector environment", "dense_final", "as_tensordict"),
 }
 
 
@@ -240,4 +261,6 @@ def _described(env: Any) -> str:
 def _any_environment(env: Any) -> str:
     if isinstance(env, FunctionType):
         return "call it first, if it makes an environment"
+    if isinstance(env, (list, tuple)) and any(isinstance(one, FunctionType) for one in env):
+        return "if they make environments, make a vector of them: gymnasium.vector.SyncVectorEnv([...])"
     return "pass a gymnasium.Env or a gymnasium.vector.VectorEnv, such as gymnasium.make(...) returns"

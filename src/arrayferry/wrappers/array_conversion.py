@@ -52,6 +52,8 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
         spaces: `"env"` for the environment's own spaces; `"target"` for spaces whose `sample` gives and
             whose `contains` takes the agent's arrays.
         scalars: `"python"` for `float` and `bool`; `"target"` to get rewards and dones as arrays too.
+        as_tensordict: observations come as TensorDicts, final ones too, and actions may be TensorDicts; the
+            target is torch.
         sanitize: True to watch what crosses and warn of what is wrong with it, `"raise"` to raise it, False
             not to; None for what `arrayferry.sanitize()` has set.
 
@@ -79,6 +81,7 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
         reward_dtype: Any = None,
         spaces: Literal["env", "target"] = "env",
         scalars: Literal["python", "target"] = "python",
+        as_tensordict: bool = False,
         sanitize: SanitizeMode | None = None,
     ) -> None:
         if not isinstance(env, gym.Env):
@@ -92,7 +95,7 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
             *(env, env_xp, target_xp, env_device, target_device, *options),
             scalars=scalars,
             prepare=[with_arrays] if scalars == "target" else [],
-            own_option={"scalars": scalars},
+            own_options={"scalars": scalars, "as_tensordict": as_tensordict},
         )
 
     if TYPE_CHECKING:

@@ -56,7 +56,7 @@ class _AgentsWrapper(ConversionWrapper[ArrayT], Generic[ArrayT]):
             *(env, env_xp, target_xp, env_device, target_device, *options),
             scalars="python",
             prepare=[],
-            own_option={},
+            own_options={},
         )
 
     _space_names = ()  # they are methods

@@ -42,7 +42,7 @@ class ArrayConversion(Forwarding, _Wrapper[ArrayT], RecordConstructorArgs):
         env_xp: its framework, as a module or by name; None to detect it.
         target_xp: the agent's framework, as a module or by name.
         env_device: where actions go.
-        target_device: where everything else goes.
+        target_device: where everything else goes; for rows also many devices, as for `arrayferry.wrap`.
         copy: None for arrays that are yours, True for copies always, False for shared memory or an error.
         dtypes: casts to make on the way out, such as `{"float64": "float32"}`; or `"space"` to cast
             observations to the dtypes that their space declares, checked.
@@ -50,6 +50,8 @@ class ArrayConversion(Forwarding, _Wrapper[ArrayT], RecordConstructorArgs):
         spaces: `"env"` for the environment's own spaces; `"target"` for spaces whose `sample` gives and
             whose `contains` takes the agent's arrays.
         dense_final: `final_obs` as one batch, zero where `_final_obs` is False, instead of an object array.
+        as_tensordict: observations come as TensorDicts, final ones too, and actions may be TensorDicts; the
+            target is torch.
         sanitize: True to watch what crosses and warn of what is wrong with it, `"raise"` to raise it, False
             not to; None for what `arrayferry.sanitize()` has set.
 
@@ -75,6 +77,7 @@ class ArrayConversion(Forwarding, _Wrapper[ArrayT], RecordConstructorArgs):
         reward_dtype: Any = None,
         spaces: Literal["env", "target"] = "env",
         dense_final: bool = False,
+        as_tensordict: bool = False,
         sanitize: SanitizeMode | None = None,
     ) -> None:
         if not isinstance(env, VectorEnv):
@@ -86,8 +89,8 @@ class ArrayConversion(Forwarding, _Wrapper[ArrayT], RecordConstructorArgs):
         super().__init__(
             *(env, env_xp, target_xp, env_device, target_device, *options),
             scalars="target",
-            prepare=[partial(with_dense_final, env)] if dense_final else [],
-            own_option={"dense_final": dense_final},
+            prepare=[partial(with_dense_final, env)] if dense_final or as_tensordict else [],
+            own_options={"dense_final": dense_final, "as_tensordict": as_tensordict},
         )
 
     _space_names = (*_Wrapper._space_names, "single_observation_space", "single_action_space")

@@ -1,0 +1,155 @@
+"""Rows of a batch on many devices: each process has some of them, and knows where the others are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arrayferry._core.framework import Array
+from arrayferry.errors import DeviceError, UnsupportedError
+
+if TYPE_CHECKING:
+    import jax
+
+__all__ = ["Rows", "has_mesh"]
+
+
+def has_mesh(device: Any) -> bool:
+    """Return whether a device is a sharding over the devices of a mesh."""
+    import jax
+
+    return isinstance(device, jax.sharding.NamedSharding) and isinstance(device.mesh, jax.sharding.Mesh)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Where the rows of a vector environment go, as a device: one sharding for the rows of all processes.
+
+    An array with as many rows as this process has is split; it becomes the process's part of an array that
+    has the rows of all processes. Any other array goes to one device.
+
+    Attributes:
+        sharding: the sharding, over devices of this process and maybe of others.
+        count: how many rows this process has.
+    """
+
+    sharding: jax.sharding.NamedSharding
+    count: int
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be done while there is somebody to tell."""
+        spec = self.sharding.spec
+        if any(part is not None for part in spec[1:]):
+            what = f"{spec} splits more than the first axis, which is that of the environments"
+            raise DeviceError(what, "name mesh axes for the first one only: PartitionSpec('env')")
+        if not self._here:
+            what = "the sharding has no device of this process"
+            raise DeviceError(what, "make the mesh of devices of all processes that step environments")
+        if shared := next((there for there in self._processes.values() if len(there) > 1), None):
+            what = f"each row would be on devices of {len(shared)} processes, each with its own environments"
+            raise DeviceError(what, "let the axes that are not in the PartitionSpec stay within a process")
+        if self.count % len(self._here):
+            parts = len(self._here)
+            whose = "" if len(self._processes) == parts else " of this process"
+            what = f"{self.count} environments cannot be divided by {parts}, the parts of the mesh{whose}"
+            raise DeviceError(what, f"make {parts} environments, or a multiple of that")
+
+    @cached_property
+    def _parts(self) -> dict[jax.Device, int]:
+        """The number of the part that each device holds."""
+        first: Any = self.sharding.spec[0] if len(self.sharding.spec) else None
+        axes = first if isinstance(first, tuple) else () if first is None else (first,)
+        count = prod(self.sharding.mesh.shape[axis] for axis in axes)
+        indices = self.sharding.devices_indices_map((count,))
+        return {device: index[0].start or 0 for device, index in indices.items()}
+
+    @cached_property
+    def _processes(self) -> dict[int, set[int]]:
+        """The processes that hold each part."""
+        found: dict[int, set[int]] = {}
+        for device, part in self._parts.items():
+            found.setdefault(part, set()).add(device.process_index)
+        return found
+
+    @cached_property
+    def _here(self) -> list[int]:
+        """The parts that this process holds, in order."""
+        return sorted({self._parts[device] for device in self.sharding.addressable_devices})
+
+    @cached_property
+    def total(self) -> int:
+        """How many rows all processes have."""
+        return self.count // len(self._here) * len(self._processes)
+
+    @cached_property
+    def indices(self) -> dict[jax.Device, slice]:
+        """The rows of this process that each of its devices holds."""
+        size = self.count // len(self._here)
+        addressable = self.sharding.addressable_devices
+        starts = {d: size * self._here.index(part) for d, part in self._parts.items() if d in addressable}
+        return {device: slice(start, start + size) for device, start in starts.items()}
+
+    @cached_property
+    def first(self) -> jax.Device:
+        """The device for everything else."""
+        return next(iter(self.indices))
+
+    def holds(self, array: Any) -> bool:
+        """Return whether an array has a row for each environment of this process."""
+        return bool(array.shape[:1] == (self.count,))
+
+    def join(self, array: Any) -> jax.Array:
+        """Return a batch of this process as its part of the array of all processes."""
+        import jax
+
+        single, kind = jax.sharding.SingleDeviceSharding, self.sharding.memory_kind
+        places = {single(device, memory_kind=kind): index for device, index in self.indices.items()}
+        parts = [jax.device_put(array[index], place) for place, index in places.items()]
+        shape = (self.total, *array.shape[1:])
+        return jax.make_array_from_single_device_arrays(shape, self.sharding, parts)
+
+    def read(self, array: jax.Array) -> Any:
+        """Return this process's rows of an array that has those of all; any other array as it is."""
+        if array.shape[:1] != (self.total,) or len(array.sharding.device_set) == 1 or array.is_deleted():
+            return array
+        if (plan := _plan(self, array.sharding, array.shape)) is None:
+            return array
+        positions, own = plan
+        parts: list[Array] = [np.asarray(array.addressable_data(position)) for position in positions]
+        rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return rows if own is None else rows[own]
+
+    @cached_property
+    def numbers(self) -> Array:
+        """The numbers, among all rows, of this process's."""
+        size = self.count // len(self._here)
+        return np.concatenate([np.arange(part * size, (part + 1) * size) for part in self._here])
+
+
+@lru_cache(1024)
+def _plan(
+    rows: Rows, sharding: jax.sharding.Sharding, shape: tuple[int, ...]
+) -> tuple[list[int], Any] | None:
+    """Return which shards of an array to read, and which of their rows if not all; None to read it whole."""
+    held: dict[int, tuple[int, Array]] = {}
+    indices: Any = sharding.addressable_devices_indices_map(shape)
+    for position, index in enumerate(indices.values()):
+        start, stop, _ = index[0].indices(shape[0])
+        is_whole = all(part.indices(size) == (0, size, 1) for part, size in zip(index[1:], shape[1:]))
+        if is_whole:
+            held.setdefault(start, (position, np.arange(start, stop)))
+    found = [held[start] for start in sorted(held)]
+    numbers = np.concatenate([np.arange(0), *(number for _, number in found)])
+    if not np.isin(rows.numbers, numbers).all():
+        if sharding.is_fully_addressable:
+            return None
+        raise UnsupportedError(
+            f"this process does not hold its rows of an array with {sharding}",
+            f"let the policy return it with the sharding of its observations, {rows.sharding}",
+        )
+    is_same = np.array_equal(numbers, rows.numbers)
+    return [position for position, _ in found], None if is_same else np.searchsorted(numbers, rows.numbers)

@@ -1,0 +1,93 @@
+"""Rows of a batch as DTensors: each process of torch.distributed has some of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from arrayferry.errors import DeviceError, UnsupportedError
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Rows", "as_rows"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Where the rows of a vector environment go, as a device: a `DeviceMesh` and placements on it.
+
+    A tensor with as many rows as this process has becomes its part of a DTensor that has the rows of all
+    processes. Any other tensor is a plain one.
+
+    Attributes:
+        mesh: the `torch.distributed.device_mesh.DeviceMesh`.
+        placements: how the rows lie on it.
+        count: how many rows this process has.
+    """
+
+    mesh: Any
+    placements: tuple[Any, ...]
+    count: int
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be done while there is somebody to tell."""
+        if len(self.placements) != self.mesh.ndim:
+            what = f"{len(self.placements)} placements for a mesh of {self.mesh.ndim} dimensions"
+            raise DeviceError(what, "pass one placement for each dimension of the mesh")
+        for placement, size in zip(self.placements, self.mesh.shape):
+            if not placement.is_shard(0) and not (placement.is_replicate() and size == 1):
+                what = f"the placement {placement} over {size} processes, which step different environments"
+                raise DeviceError(what, "pass Shard(0); of a mesh with other dimensions, a part: mesh['env']")
+        if self.mesh.get_coordinate() is None:
+            what = "the mesh does not have this process"
+            raise DeviceError(what, "make the mesh of all processes that step environments")
+
+    @cached_property
+    def device(self) -> torch.device:
+        """The device of this process."""
+        import torch
+
+        return torch.device(self.mesh.device_type)
+
+    def join(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a batch of this process as its part of the tensor of all processes; any other as it is."""
+        from torch.distributed.tensor import DTensor
+
+        if tensor.shape[:1] != (self.count,):
+            return tensor
+        return DTensor.from_local(tensor, self.mesh, self.placements, run_check=False)
+
+    def read(self, tensor: Any) -> Any:
+        """Return this process's rows of a DTensor that has those of all; any other tensor as it is."""
+        from torch.distributed.tensor import DTensor
+
+        if not isinstance(tensor, DTensor):
+            return tensor
+        if not self._has_rows(tensor):
+            shape, where = tuple(tensor.shape), f"{tensor.placements} on {tensor.device_mesh}"
+            what = f"this process does not hold its rows of a DTensor of shape {shape}, placed as {where}"
+            hint = f"redistribute() it as {list(self.placements)} on {self.mesh}, or pass its to_local()"
+            raise UnsupportedError(what, hint)
+        if tensor.placements != self.placements:
+            tensor = tensor.redistribute(self.mesh, self.placements)  # what every process has: no collective
+        found = tensor.to_local()
+        return found.wait() if hasattr(found, "wait") else found  # a collective of the agent's own
+
+    def _has_rows(self, tensor: Any) -> bool:
+        """Return whether a DTensor has the rows of all processes, and this process its own of them."""
+        if tensor.shape[:1] != (self.count * self.mesh.size(),) or tensor.device_mesh != self.mesh:
+            return False
+        pairs = zip(tensor.placements, self.placements)
+        return all(placement == ours or placement.is_replicate() for placement, ours in pairs)
+
+
+def as_rows(spec: Any, count: int) -> Rows | None:
+    """Return the rows for a pair of a mesh and its placements; None for anything else."""
+    if isinstance(spec, Rows):
+        return Rows(spec.mesh, spec.placements, count)
+    if not isinstance(spec, (tuple, list)) or len(spec) != 2 or not hasattr(spec[0], "get_coordinate"):
+        return None
+    mesh, placements = spec
+    return Rows(mesh, tuple(placements), count)

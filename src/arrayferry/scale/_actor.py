@@ -1,0 +1,120 @@
+"""What runs in a Ray actor: some of the environments, as a vector environment of their own."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import cloudpickle
+import numpy as np
+from gymnasium.spaces import Box, Space
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector.utils import concatenate, create_empty_array
+
+from arrayferry.scale._faults import Description
+from arrayferry.scale._worker import Failure, dumps, portable
+from arrayferry.scale.process import ProcessVectorEnv
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+__all__ = ["Actor", "ActorTask", "packed", "unpacked"]
+
+# Ray copies what is larger into its object store: no need to copy it into a pickle before.
+_LARGE = 64 * 1024
+
+
+class ActorTask(NamedTuple):
+    """What an actor is to do."""
+
+    env_fns: bytes
+    cores: int
+    autoreset_mode: AutoresetMode
+    step_timeout: float
+    max_faults: int
+
+
+class Actor:
+    """Some of the environments: in this process, or in one for each core where there are several."""
+
+    def __init__(self, task: ActorTask) -> None:
+        self._task = task
+
+    def make(self) -> Any:
+        """Make the environments, and describe them."""
+        try:
+            self._envs = envs = self._made()
+            self._space = space = envs.single_observation_space
+            made = packed(None, Description(space, envs.single_action_space, envs.metadata, envs.render_mode))
+            self._is_apart = isinstance(envs, SyncVectorEnv) and _is_large(space)
+            if self._is_apart:
+                envs.single_observation_space = Space()  # Gymnasium stacks nothing of a space without a shape
+            return made
+        except Exception as error:
+            return packed(None, Failure(portable(error)))
+
+    def _made(self) -> VectorEnv[Any, Any, Any]:
+        env_fns: list[Callable[[], gym.Env[Any, Any]]] = cloudpickle.loads(self._task.env_fns)
+        _, cores, mode, timeout, max_faults = self._task
+        if cores == 1 or len(env_fns) == 1:
+            return SyncVectorEnv(env_fns, copy=False, autoreset_mode=mode)
+        # A worker that hangs is replaced in here, before the driver loses patience with all of them.
+        return ProcessVectorEnv(
+            env_fns, cores, autoreset_mode=mode, step_timeout=0.9 * timeout, max_faults=max_faults
+        )
+
+    def run(self, request: bytes) -> Any:
+        """Call a method of the vector environment."""
+        try:
+            name, arguments, options = pickle.loads(request)
+            if name == "reset":
+                arguments, options = (), dict(zip(("seed", "options"), arguments))
+            found = getattr(self._envs, name)(*arguments, **options)
+            if name not in ("step", "reset"):
+                return packed(None, found)
+            obs, *rest = found
+            return packed(self._for_driver(obs) if self._is_apart else obs, *rest)
+        except Exception as error:  # also of what cannot be pickled
+            return packed(None, Failure(portable(error)))
+
+    def _for_driver(self, observations: tuple[Any, ...]) -> Any:
+        """Return large observations as a list, for the driver to stack: here, it would be one more copy."""
+        space = self._space
+        for one in observations:
+            is_array = type(one) is np.ndarray and one.flags.c_contiguous
+            if not is_array or one.dtype != space.dtype or one.shape != space.shape:
+                empty: Any = create_empty_array(space, len(observations))
+                return concatenate(space, observations, empty)
+        return list(observations)
+
+
+def _is_large(space: Space[Any]) -> bool:
+    """Whether a member is one array, and pays to be sent by itself."""
+    return isinstance(space, Box) and int(np.prod(space.shape)) * space.dtype.itemsize >= _LARGE
+
+
+def packed(obs: Any, *rest: Any) -> Any:
+    """Return an answer as bytes, with the observations beside them where they are large.
+
+    The rest is a pickle of its own: what Ray itself unpacks cannot be written to, and callers may want to.
+    """
+    large: list[Any] = []
+
+    def is_small(buffer: pickle.PickleBuffer) -> bool:
+        memory = np.frombuffer(buffer.raw(), np.uint8)
+        if memory.nbytes < _LARGE:
+            return True
+        large.append(memory)
+        return False
+
+    answer = obs, dumps(rest)
+    data: bytes = cloudpickle.dumps(answer, protocol=5, buffer_callback=is_small)
+    return [data, *large] if large else data
+
+
+def unpacked(message: Any) -> tuple[Any, ...]:
+    """Return the observations, which are perhaps read-only, and the rest of an answer."""
+    data, *large = [message] if isinstance(message, bytes) else message
+    obs, rest = pickle.loads(data, buffers=large)
+    return (obs, *pickle.loads(rest))

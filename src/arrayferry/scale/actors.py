@@ -1,0 +1,236 @@
+"""`RayVectorEnv`: environments in Ray actors, on one host or many."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from arrayferry.errors import NotInstalledError, OptionError
+from arrayferry.scale._actor import Actor, ActorTask, unpacked
+from arrayferry.scale._block import Block, copy_into, map_arrays
+from arrayferry.scale._faults import Description, Worker, WorkerVectorEnv, counted, pickled, split
+from arrayferry.scale._worker import Failure
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+__all__ = ["RayVectorEnv"]
+
+# With retries, Ray would run a step again on environments that were never reset, and say nothing.
+_OURS = {"max_restarts": 0, "max_task_retries": 0}
+_REFUSED = [*_OURS, "lifetime", "max_concurrency", "name"]
+
+
+class RayVectorEnv(WorkerVectorEnv):
+    """A vector environment whose workers are Ray actors, each of which steps several environments.
+
+    For environments that take 10 ms and more for a step, on hosts without a GPU, with one learner. It returns
+    what `SyncVectorEnv` returns, for any number of workers, and what happens when a worker dies is what
+    happens in a `ProcessVectorEnv`; a host that dies takes its workers with it, and their successors start on
+    others. An actor with several cores (`actor_options={"num_cpus": 4}`) steps its environments in a
+    `ProcessVectorEnv` of its own.
+
+    If Ray was not initialised, `ray.init(address=address)` is called; call it before, to give it other
+    options. `close()` ends the actors, and leaves Ray as it is.
+
+    Args:
+        env_fns: functions that make the environments; they are called on the workers' hosts only.
+        workers: how many actors; None for one for each host, at most one for each environment.
+        address: the cluster; `"local"` starts one on this machine, and never attaches to another.
+        step_timeout: the seconds after which a worker that does not answer is replaced.
+        restart_timeout: the seconds that a worker has to find a host and make its environments.
+        max_faults: how many faults of one worker, without a good step between them, raise a `WorkerError`.
+        actor_options: what Ray is told about each actor, such as `num_cpus`, `resources`,
+            `scheduling_strategy` (without it, the actors are spread over the hosts) and `runtime_env`.
+        autoreset_mode: what happens when an episode ends.
+
+    Example:
+        >>> import gymnasium as gym
+        >>> from arrayferry.scale import RayVectorEnv
+        >>> envs = RayVectorEnv([lambda: gym.make("CartPole-v1")] * 4, workers=2)
+        >>> obs, info = envs.reset(seed=0)
+        >>> obs.shape
+        (4, 4)
+        >>> envs.close()
+    """
+
+    _layer = 1
+
+    def __init__(
+        self,
+        env_fns: Sequence[Callable[[], gym.Env[Any, Any]]],
+        workers: int | None = None,
+        address: str = "local",
+        step_timeout: float = 60,
+        restart_timeout: float = 120,
+        max_faults: int = 3,
+        actor_options: Mapping[str, Any] | None = None,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+    ) -> None:
+        super().__init__(counted(env_fns), workers, autoreset_mode, step_timeout, max_faults)
+        options = {"scheduling_strategy": "SPREAD", **(actor_options or {})}
+        if refused := [name for name in _REFUSED if name in options]:
+            raise OptionError(f"actor_options[{refused[0]!r}]", "leave it out: Ray's default is needed")
+        self._ray = ray = _attached(address)
+        actor = ray.remote(**options, **_OURS)(Actor)
+        settings = max(int(options.get("num_cpus") or 1), 1), self.autoreset_mode, step_timeout, max_faults
+        workers = workers or sum(node["Alive"] and "CPU" in node["Resources"] for node in ray.nodes()) or 1
+        self._workers = [
+            _Worker(ray, actor, rows, ActorTask(pickled(env_fns[rows]), *settings), restart_timeout)
+            for rows in split(self.num_envs, workers)
+        ]
+        self._start()
+
+    def _greet(self, worker: Worker) -> Any:
+        found = super()._greet(worker)
+        if worker is self._workers[0]:  # the learner's host may have no way to make an environment
+            self._describe(Description(*found))
+            self._block = Block.made_by(np.zeros, *self._single_spaces, self.num_envs)
+        return found
+
+    def _by_arrival(self, workers: Sequence[Worker], deadline: float) -> Iterable[Worker]:
+        """Return those first that have answered, half of what is left at a time: to wait costs CPU time."""
+        actors = cast("Sequence[_Worker]", workers)
+        starting = [worker for worker in actors if worker.pending is None]
+        waiting = {worker.pending: worker for worker in actors if worker.pending is not None}
+        while len(waiting) > 1:
+            half, seconds = (len(waiting) + 1) // 2, max(deadline - time.monotonic(), 0)
+            ready, _ = self._ray.wait(list(waiting), num_returns=half, timeout=seconds)
+            if not ready:
+                break
+            yield from map(waiting.pop, ready)
+        yield from (*waiting.values(), *starting)
+
+    def _observations(self) -> Any:
+        """Return the arrays that the answers were copied into, and make others for the next ones."""
+        found = self._block.observations[self._half]
+        if found is None:
+            return super()._observations()
+        for worker in self._workers:
+            worker.show_last(self._half)  # where others were reset
+        others = map_arrays(np.empty_like, found)
+        self._block = self._block._replace(observations=(others, others))
+        for worker in self._workers:
+            worker.attach(self._block)
+        return found
+
+
+class _Worker(Worker):
+    """The driver's side of an actor.
+
+    An observation is copied once, when the actor has answered, into the array that the caller gets. What Ray
+    has received is kept until the next answer, to be shown again if the actor dies: nobody can write to it.
+    """
+
+    start_hint = "it needs a host with what actor_options ask for, and with all that env_fns import"
+
+    def __init__(self, ray: Any, actor: Any, rows: slice, task: ActorTask, restart_timeout: float) -> None:
+        super().__init__(rows)
+        self._ray, self._class, self._task, self._timeout = ray, actor, task, restart_timeout
+        self._actor: Any = None
+        self._last: Any = None
+        self._is_shown = False
+
+    def start(self) -> None:
+        """Start an actor; one that was killed is not used again."""
+        self.is_fresh, self.has_greeted = self._actor is not None, False
+        self._actor = self._class.remote(self._task)
+        self._made = self._ref = self._actor.make.remote()
+
+    def attach(self, block: Block) -> None:
+        """Take its rows of a block, which are empty."""
+        super().attach(block)
+        self._is_shown = False
+
+    def greeting(self) -> Any:
+        """Wait until the environments are made: their description; a `Failure`; or why there is nothing."""
+        found = self._result(self._made, self._timeout)
+        if isinstance(found, str):
+            return f"a worker did not start: {found}"
+        _, told = found
+        self.has_greeted = not isinstance(told, Failure)
+        return told
+
+    def ask(self, half: int, name: str, call: bytes | None = None) -> None:
+        """Ask for the call of a method; without one, for a step with the actions in the block."""
+        self._half, self._name = half, name
+        self._ref = self._actor.run.remote(call or self.pack("step", self.block.actions))
+
+    def reply(self, deadline: float) -> Any:
+        """Wait as `answer` does, of a worker that has started, and put it into the block."""
+        found = self._result(self._ref, deadline - time.monotonic())
+        if isinstance(found, str):
+            return found
+        obs, *rest = found
+        if self._name not in ("step", "reset") or isinstance(rest[0], Failure):
+            return rest[0] if isinstance(rest[0], Failure) else (rest[0],)
+        *numbers, infos = rest
+        block = self.block
+        if numbers:
+            block.rewards[:], block.terminated[:], block.truncated[:] = numbers
+        if block.observations[self._half] is None:
+            return deepcopy(obs), infos
+        self._last, self._is_shown = obs, False
+        self.show_last(self._half)
+        return (None, infos) if infos else None
+
+    @property
+    def pending(self) -> Any:
+        """The reference to the answer; None while the actor starts, which takes its own time."""
+        return self._ref if self.has_greeted else None
+
+    def show_last(self, half: int) -> None:
+        """Show the last observations in one half of the block, if they are not there yet."""
+        if self._is_shown:
+            return
+        target = self.block.observations[half]
+        if isinstance(self._last, list):  # large ones, of each environment
+            np.stack(self._last, out=target)
+        else:
+            copy_into(target, self._last)
+        self._is_shown = True
+
+    def _result(self, ref: Any, timeout: float) -> tuple[Any, ...] | str:
+        """Return a call's result, or why there is none."""
+        errors = self._ray.exceptions
+        try:
+            return unpacked(self._ray.get(ref, timeout=max(timeout, 0)))
+        except errors.GetTimeoutError:
+            return "the worker did not answer in time"
+        except errors.RayError as error:
+            return f"the worker died ({type(error).__name__}: {str(error).splitlines()[-1].split('. ')[0]})"
+
+    def say_goodbye(self) -> None:
+        """Ask the actor to close its environments."""
+        if self.has_greeted and self._ray.is_initialized():
+            self.ask(0, "close", self.pack("close"))
+
+    def end(self, deadline: float) -> None:
+        """Wait until the environments are closed, and end the actor."""
+        if self.has_greeted and self._ray.is_initialized():
+            self._ray.wait([self._ref], timeout=max(deadline - time.monotonic(), 0))
+        self.kill()
+
+    def kill(self) -> None:
+        """End the actor at once."""
+        if self._actor is not None and self._ray.is_initialized():
+            self._ray.kill(self._actor)
+
+
+def _attached(address: str) -> Any:
+    """Return Ray, which runs: as the caller has started it, or at an address."""
+    try:
+        import ray
+    except ImportError as error:
+        raise NotInstalledError("RayVectorEnv needs Ray", "pip install ray") from error
+    if not ray.is_initialized():
+        ray.init(address=address)
+    elif address not in ("local", "auto", found := ray.get_runtime_context().gcs_address):
+        what = f"address={address!r}, but Ray was initialised with {found}"
+        raise OptionError(what, "leave the address out, or call ray.shutdown() first")
+    return ray

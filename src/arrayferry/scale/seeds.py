@@ -1,0 +1,103 @@
+"""Seeds for processes with their own environments: the same episodes, however many there are."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from arrayferry.errors import OptionError
+
+__all__ = ["process_seed"]
+
+
+@overload
+def process_seed(
+    seed: int, num_envs: int, *, process_index: int | None = None, process_count: int | None = None
+) -> int: ...
+@overload
+def process_seed(
+    seed: Sequence[int | None],
+    num_envs: int,
+    *,
+    process_index: int | None = None,
+    process_count: int | None = None,
+) -> list[int | None]: ...
+@overload
+def process_seed(
+    seed: None, num_envs: int, *, process_index: int | None = None, process_count: int | None = None
+) -> None: ...
+def process_seed(
+    seed: int | Sequence[int | None] | None,
+    num_envs: int,
+    *,
+    process_index: int | None = None,
+    process_count: int | None = None,
+) -> Any:
+    """Return the seed for the environments of this process, as they would get it among all environments.
+
+    Gymnasium's vector environments give environment `i` the seed `seed + i`. So does the seed that is
+    returned here, where `i` counts the environments of all processes.
+
+    Args:
+        seed: the seed of all environments; or a list of seeds, one for each environment of all processes;
+            None for none.
+        num_envs: how many environments each process has.
+        process_index: the number of this process; None for that of `jax.distributed` or
+            `torch.distributed`, and 0 without them.
+        process_count: how many processes there are; None likewise.
+
+    Raises:
+        OptionError: there is no such process, or a list does not have a seed for each environment.
+
+    Example:
+        >>> process_seed(7, num_envs=4, process_index=2, process_count=3)
+        15
+        >>> process_seed([7, 8, 9, 10], num_envs=2, process_index=1, process_count=2)
+        [9, 10]
+    """
+    if process_index is None or process_count is None:
+        found_index, found_count = _process()
+        process_index = found_index if process_index is None else process_index
+        process_count = found_count if process_count is None else process_count
+    if not 0 <= process_index < process_count:
+        what = f"process_index={process_index} of process_count={process_count}"
+        raise OptionError(what, "processes are counted from 0")
+    if seed is None:
+        return None
+    first = process_index * num_envs
+    if isinstance(seed, (int, np.integer)):
+        return int(seed) + first
+    if len(seed) != process_count * num_envs:
+        what = f"{len(seed)} seeds for {process_count} processes with {num_envs} environments each"
+        raise OptionError(what, f"pass {process_count * num_envs} seeds, or one number")
+    return list(seed[first : first + num_envs])
+
+
+def _process() -> tuple[int, int]:
+    """Return the number of this process, and how many there are."""
+    found = {one for one in (_process_of_jax(), _process_of_torch()) if one is not None and one[1] > 1}
+    if len(found) > 1:
+        what = f"jax.distributed and torch.distributed disagree on which process this is: {sorted(found)}"
+        raise OptionError(what, "pass process_index= and process_count=")
+    return found.pop() if found else (0, 1)
+
+
+# Nothing is imported to find out, and JAX is not started, unless `jax.distributed` is initialised.
+
+
+def _process_of_jax() -> tuple[int, int] | None:
+    jax = sys.modules.get("jax")
+    if jax is None or not jax.distributed.is_initialized():
+        return None
+    return jax.process_index(), jax.process_count()
+
+
+def _process_of_torch() -> tuple[int, int] | None:
+    torch = sys.modules.get("torch")
+    distributed: Any = getattr(torch, "distributed", None)
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return distributed.get_rank(), distributed.get_world_size()
