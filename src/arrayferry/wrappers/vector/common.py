@@ -7,7 +7,6 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import common as theirs
 
-from arrayferry.spaces.members import to_numpy
 from arrayferry.wrappers._place import Place, lift, namespace, place_of
 from arrayferry.wrappers.vector._batches import with_numpy_mask
 
@@ -33,11 +32,16 @@ class RecordEpisodeStatistics(theirs.RecordEpisodeStatistics):
 
     def reset(self, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
         """Reset all environments, or those of a mask, and their statistics."""
-        for name in _ON_DEVICE:  # Gymnasium writes into them, and the last info holds one
-            setattr(self, name, to_numpy(getattr(self, name)))
-        found = super().reset(seed=seed, options=with_numpy_mask(options))
-        self._ended = self.prev_dones
-        self._move(place_of(found[0]))
+        options = with_numpy_mask(options)
+        # A copy, because Gymnasium's environments take the mask out of it.
+        found = self.env.reset(seed=seed, options=options and {**options})
+        mask = (options or {}).get("reset_mask")
+        anew = np.ones(self.num_envs, bool) if mask is None else np.asarray(mask)
+        place, others = place_of(found[0]), self._ended & ~anew
+        self.prev_dones, self._ended = anew, anew
+        self._move(place)
+        self._restart(place)
+        self.prev_dones, self._ended = lift(place, others), others
         return found
 
     def step(self, actions: Any) -> Any:
