@@ -6,9 +6,8 @@ The agent only ever sees tensors. One line makes the environments; each step is 
     python examples/gymnax_torch.py [--quick]
 """
 
-from __future__ import annotations
-
-import argparse
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import gymnax
@@ -18,69 +17,44 @@ from torch.distributions import Categorical
 
 import arrayferry
 
-ENVS, STEPS, GAMMA, LEARNING_RATE = 256, 64, 0.97, 5e-3
+ENVS, STEPS, GAMMA = 256, 64, 0.97
 
 
-def train(updates: int, seed: int = 0) -> list[float]:
-    """Return the mean length of the episodes that ended in each update."""
-    torch.manual_seed(seed)
-    torch.set_num_threads(1)
-    envs: Any = arrayferry.wrap(gymnax.make("CartPole-v1"), "torch", num_envs=ENVS)
-    policy = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 2))
-    value = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 1))
-    optimizer = torch.optim.Adam([*policy.parameters(), *value.parameters()], lr=LEARNING_RATE)
-    obs, _ = envs.reset(seed=seed)
-    lengths, progress = torch.zeros(ENVS), []
-    for _ in range(updates):
-        rollout, ended = [], []
-        for _ in range(STEPS):
-            action = Categorical(logits=policy(obs)).sample()
-            next_obs, reward, terminated, truncated, info = envs.step(action)
-            done = terminated | truncated
-            # The value of what was cut short counts; the observation after it is of the next episode.
-            cut = info.get("final_obs", next_obs)
-            with torch.no_grad():
-                reward = reward + GAMMA * truncated * ~terminated * value(cut).squeeze(-1)
-            rollout.append((obs, action, reward, done))
-            lengths += 1
-            ended += lengths[done].tolist()
-            lengths[done] = 0
-            obs = next_obs
-        learn(policy, value, optimizer, rollout, obs)
-        progress.append(sum(ended) / max(1, len(ended)))
-    return progress
-
-
-def learn(
-    policy: nn.Module, value: nn.Module, optimizer: Any, rollout: list[Any], last: torch.Tensor
-) -> None:
-    """Take one gradient step with the returns of a rollout."""
-    with torch.no_grad():
-        returns, following = [], value(last).squeeze(-1)
-        for _, _, reward, done in reversed(rollout):
-            following = reward + GAMMA * following * ~done
-            returns.append(following)
-    obs, actions, *_ = (torch.stack(part) for part in zip(*rollout))
-    gain = torch.stack(returns[::-1])
-    baseline = value(obs).squeeze(-1)
-    advantage = (gain - baseline).detach()
-    advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-6)
-    chosen = Categorical(logits=policy(obs))
-    loss = -(chosen.log_prob(actions) * advantage).mean() + 0.01 * (gain - baseline).square().mean()
+def learn(policy: nn.Module, critic: nn.Module, optimizer: Any, last_obs: Any, rollout: list[Any]) -> None:
+    """Take one gradient step with the returns of a rollout, whose steps are (obs, action, reward, done)."""
+    obs, action, returns, done = map(torch.stack, zip(*rollout))
+    returns[-1] += GAMMA * ~done[-1] * critic(last_obs).squeeze(-1).detach()
+    for step in reversed(range(STEPS - 1)):
+        returns[step] += GAMMA * ~done[step] * returns[step + 1]
+    chosen, error = Categorical(logits=policy(obs)), returns - critic(obs).squeeze(-1)
+    advantage = (error.detach() - error.detach().mean()) / (error.detach().std() + 1e-6)
+    loss = 0.01 * error**2 - chosen.log_prob(action) * advantage - 0.01 * chosen.entropy()
     optimizer.zero_grad()
-    (loss - 0.01 * chosen.entropy().mean()).backward()
+    loss.mean().backward()
     optimizer.step()
 
 
-def main() -> None:
-    """Train, and print how long episodes are."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="only a few updates")
-    updates = 12 if parser.parse_args().quick else 150
-    for update, length in enumerate(train(updates), 1):
-        if update % max(1, updates // 12) == 0:
-            print(f"update {update:4}   {update * ENVS * STEPS:9,} steps   episodes last {length:6.1f} steps")
+def train(updates: int, seed: int = 0) -> Iterator[float]:
+    """Yield the mean length of the last 100 episodes after each update."""
+    torch.manual_seed(seed)
+    torch.set_num_threads(1)  # the networks are too small to gain from more
+    envs: Any = arrayferry.wrap(gymnax.make("CartPole-v1"), "torch", num_envs=ENVS)  # the line to add
+    envs = arrayferry.wrappers.vector.RecordEpisodeStatistics(envs)
+    policy, critic = (nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, n)) for n in (2, 1))
+    optimizer = torch.optim.Adam([*policy.parameters(), *critic.parameters()], lr=5e-3)
+    obs, _ = envs.reset(seed=seed)
+    for _ in range(updates):
+        rollout = []
+        for _ in range(STEPS):
+            action = Categorical(logits=policy(obs)).sample()
+            before, (obs, reward, terminated, truncated, info) = obs, envs.step(action)
+            if (cut := truncated & ~terminated).any():  # these episodes would have gone on
+                reward = reward + GAMMA * cut * critic(info["final_obs"]).squeeze(-1).detach()
+            rollout.append((before, action, reward, terminated | truncated))
+        learn(policy, critic, optimizer, obs, rollout)
+        yield sum(map(float, envs.length_queue)) / max(1, len(envs.length_queue))
 
 
 if __name__ == "__main__":
-    main()
+    for update, length in enumerate(train(12 if "--quick" in sys.argv else 150), 1):
+        print(f"update {update:4}   {update * ENVS * STEPS:9,} steps   episodes last {length:6.1f} steps")

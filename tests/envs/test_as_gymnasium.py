@@ -17,6 +17,7 @@ import arrayferry
 jax = pytest.importorskip("jax")
 
 from arrayferry.envs import JaxEnv, JaxVectorEnv, as_gymnasium  # noqa: E402
+from arrayferry.errors import OptionError  # noqa: E402
 from envs.walk import Walk, native  # noqa: E402
 
 COUNT, STEPS = 3, 30
@@ -201,6 +202,7 @@ def test_specs() -> None:
     env = as_gymnasium(Walk(), max_episode_steps=7, render_mode="rgb_array")
     made = gym.make(env.spec)
     assert isinstance(made.unwrapped, JaxEnv)
+    assert env.spec.max_episode_steps == made.spec.max_episode_steps == 7
     assert made.unwrapped.render_mode == "rgb_array"
     assert same(made.reset(seed=1), env.reset(seed=1))
     envs = as_gymnasium(Walk(), COUNT, autoreset_mode="Disabled")
@@ -208,6 +210,21 @@ def test_specs() -> None:
     assert (many.num_envs, many.metadata["autoreset_mode"]) == (COUNT, AutoresetMode.DISABLED)
     wrapped = gym.make(arrayferry.wrap(Walk(), "numpy").spec)
     assert isinstance(wrapped.reset(seed=1)[0]["place"], np.ndarray)
+
+
+def test_the_spec_of_a_vector_has_its_size() -> None:
+    assert gym.make_vec(as_gymnasium(Walk(), COUNT).spec).num_envs == COUNT
+
+
+@pytest.mark.parametrize("num_envs", [0, -1, 2.0, "4", True])
+def test_a_count_that_is_none(num_envs: Any) -> None:
+    with pytest.raises(OptionError, match="num_envs="):
+        arrayferry.wrap(Walk(), "numpy", num_envs=num_envs)
+
+
+def test_a_seed_of_numpy() -> None:
+    envs = as_gymnasium(Walk(), COUNT)
+    assert same(envs.reset(seed=np.int64(7)), envs.reset(seed=7))
 
 
 def test_time_limit() -> None:
@@ -243,6 +260,44 @@ def test_actions_that_are_none(action: Any) -> None:
     envs.reset(seed=0)
     with pytest.raises(gym.error.InvalidAction, match="action"):
         envs.step([action, action])
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_a_refused_step_is_not_taken(mode: AutoresetMode) -> None:
+    env, envs = as_gymnasium(Walk()), as_gymnasium(Walk(), 2, autoreset_mode=mode)
+    for one, action in ((env, 2), (envs, [2, 1])):
+        one.reset(seed=3)
+        before = one.state
+        with pytest.raises(gym.error.InvalidAction):
+            one.step(np.array(action))
+        assert same(one.state, before)
+
+
+def test_a_step_after_the_end_is_not_taken() -> None:
+    envs = as_gymnasium(Walk(), 2, autoreset_mode=AutoresetMode.DISABLED, max_episode_steps=2)
+    envs.reset(seed=3)
+    envs.step(np.array([0, 1]))
+    envs.reset(seed=4, options={"reset_mask": np.array([True, False])})
+    obs, *_ = envs.step(np.array([0, 1]))  # the second one's last
+    before = envs.state
+    with pytest.raises(gym.error.ResetNeeded):
+        envs.step(np.array([0, 1]))
+    assert same(envs.state, before)
+    after, _ = envs.reset(options={"reset_mask": np.array([False, True])})
+    assert same(row(after, 0), row(obs, 0))
+
+
+def test_masks_of_infos_within_infos() -> None:
+    envs = as_gymnasium(Walk(), 2, max_episode_steps=2)
+    _, info = envs.reset(seed=3)
+    assert sorted(info["nested"]) == ["_began", "_from", "began", "from"]
+    *_, info = envs.step(np.array([0, 1]))
+    assert sorted(info["nested"]) == ["_began", "_total", "began", "total"]
+    envs.reset(seed=3, options={"reset_mask": np.array([True, False])})
+    *_, info = envs.step(np.array([0, 1]))
+    masks = {key: value.tolist() for key, value in info["nested"].items() if key.startswith("_")}
+    assert masks == {"_began": [True, True], "_from": [False, True], "_total": [True, False]}
+    assert sorted(info["final_info"]["nested"]) == ["_began", "_total", "began", "total"]
 
 
 def test_actions_of_jax_and_numpy() -> None:
@@ -337,12 +392,45 @@ def test_an_environment_of_gymnasium_checks_out() -> None:
     check_env(arrayferry.wrap(Walk(), "numpy"), skip_render_check=True)
 
 
-def test_without_pettingzoo_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pettingzoo_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from arrayferry import envs
 
     monkeypatch.setattr(envs, "find_spec", lambda name: None)
-    with pytest.raises(arrayferry.errors.NotInstalledError, match=r"arrayferry\[jaxmarl\]"):
+    with pytest.raises(arrayferry.errors.NotInstalledError, match="pip install pettingzoo"):
         envs.as_parallel(Walk())
     monkeypatch.setattr(envs, "find_spec", lambda name: object())
     with pytest.raises(arrayferry.FerryError, match="as_gymnasium"):
         envs.as_parallel(Walk())
+
+
+def test_a_registered_environment_of_many_agents_is_wrapped_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pettingzoo")
+    import jax.numpy as jnp
+
+    from arrayferry.envs import Interface, register_environment
+    from arrayferry.wrappers import _kinds
+    from arrayferry.wrappers.pettingzoo import ParallelArrayConversion
+
+    class Pair:
+        pass
+
+    def interface(env: Any, params: Any) -> Interface:
+        both, over = {"a": jnp.zeros(1), "b": jnp.ones(1)}, jnp.zeros(2, bool)
+        two = gym.spaces.Discrete(2)
+        return Interface(
+            reset=lambda key: (0, both, {}),
+            step=lambda key, state, action: (state, both, jnp.arange(2.0), over, over, {}),
+            observation_space=None,
+            action_space=gym.spaces.Dict(a=two, b=two),
+            agents=("a", "b"),
+        )
+
+    monkeypatch.setattr(_kinds, "_KINDS", dict(_kinds._KINDS))
+    register_environment(Pair, interface)
+    env = arrayferry.wrap(Pair(), "numpy")
+    assert isinstance(env, ParallelArrayConversion)
+    obs, _ = env.reset(seed=1)
+    assert obs["b"].tolist() == [1]
+    assert env.step({"a": 0, "b": 1})[1] == {"a": 0.0, "b": 1.0}
+    with pytest.raises(arrayferry.FerryError, match="no vector environments"):
+        arrayferry.wrap(Pair(), "numpy", num_envs=2)

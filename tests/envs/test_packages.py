@@ -19,9 +19,11 @@ pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(600)]  
 SEED, COUNT = 11, 2
 
 
-def keys(seed: int, steps: int) -> tuple[Any, list[Any]]:
-    """The key of the first reset, and those of the steps after it."""
+def keys(seed: int, steps: int, episode: int = 0) -> tuple[Any, list[Any]]:
+    """The key with which an episode begins, and those of the steps after it."""
     key, reset_key = jax.random.split(jax.random.PRNGKey(seed))
+    for _ in range(episode):
+        key, reset_key = jax.random.split(key)
     return reset_key, [jax.random.fold_in(key, t) for t in range(1, steps + 1)]
 
 
@@ -34,8 +36,8 @@ def row(tree: Any, index: int) -> Any:
     return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
-def check(env: Any, native: Any, steps: int = 4) -> Any:
-    """Compare both rows of a vector with the native functions, up to the first end, and wrap it for torch.
+def check(env: Any, native: Any, steps: int = 8) -> Any:
+    """Compare both rows of a vector with the native functions, episode by episode, and wrap it for torch.
 
     `native(reset_key, step_keys, actions)` yields the first observation, and `(obs, reward, done)` of steps.
     """
@@ -46,17 +48,20 @@ def check(env: Any, native: Any, steps: int = 4) -> Any:
     assert envs.observation_space.contains(jax.tree.map(np.asarray, obs))
     results = [envs.step(one) for one in actions]
     for i in range(COUNT):
-        reset_key, step_keys = keys(SEED + i, steps)
-        first, *expected = native(reset_key, step_keys, [one[i] for one in actions])
-        assert same(row(obs, i), first)
-        for (after, reward, terminated, truncated, info), (want, number, done) in zip(results, expected):
-            over = bool(terminated[i] | truncated[i])
-            after = info["final_obs"] if over else after
-            assert same(row(after, i), want)
-            assert same(reward[i], number)
-            assert over == bool(done)
-            if over:
-                break
+        begun, rest, episode = obs, list(zip(actions, results)), 0
+        while rest:
+            reset_key, step_keys = keys(SEED + i, len(rest), episode)
+            trajectory = native(reset_key, step_keys, [action[i] for action, _ in rest])
+            assert same(row(begun, i), next(trajectory))
+            for want, number, done in trajectory:
+                begun, reward, terminated, truncated, info = rest.pop(0)[1]
+                assert bool(terminated[i] | truncated[i]) == bool(done)
+                assert same(row(info["final_obs"] if done else begun, i), want)
+                assert same(reward[i], number)
+                if done:
+                    episode += 1
+                    break
+        assert episode > 0, "no episode came to its end"
     wrapped = arrayferry.wrap(env, "torch", num_envs=COUNT) if _has_torch() else None
     if wrapped is not None:
         wrapped.reset(seed=SEED)
@@ -80,6 +85,7 @@ def test_gymnax() -> None:
             obs, state, reward, done, _ = env.step_env(key, state, action, params)
             yield obs, reward, done
 
+    params = params.replace(max_steps_in_episode=3)
     envs = check((env, params), native)
     assert envs.spec.id == "gymnax/CartPole-v1"
     assert same(pickle.loads(pickle.dumps(envs)).state, envs.state)
@@ -129,7 +135,7 @@ def test_gymnax_wrappers_are_refused_with_a_hint() -> None:
 
 def test_brax() -> None:
     envs = pytest.importorskip("brax.envs")
-    env = envs.get_environment("fast")
+    env = envs.create("fast", episode_length=3, auto_reset=False)
 
     def native(reset_key: Any, step_keys: Any, actions: Any) -> Any:
         state = env.reset(reset_key)
@@ -157,7 +163,7 @@ def test_brax_of_create_is_reset_here() -> None:
 
 def test_jumanji() -> None:
     jumanji = pytest.importorskip("jumanji")
-    env = jumanji.make("Snake-v1")
+    env = jumanji.make("Snake-v1", time_limit=3)
 
     def native(reset_key: Any, step_keys: Any, actions: Any) -> Any:
         state, timestep = env.reset(reset_key)
@@ -168,8 +174,35 @@ def test_jumanji() -> None:
 
     from jumanji.wrappers import AutoResetWrapper
 
-    envs = check(AutoResetWrapper(env), native, steps=6)
+    envs = check(AutoResetWrapper(env), native)
     assert set(envs.observation_space.spaces) == set(env.observation_spec.__dict__["_specs"])
+
+
+def test_jumanji_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    jumanji = pytest.importorskip("jumanji")
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    from jumanji.environments.routing.cleaner.viewer import CleanerViewer
+
+    drawn = jumanji.make("Cleaner-v0", viewer=CleanerViewer("Cleaner", "rgb_array"))
+    frames = as_gymnasium(drawn, 2, render_mode="rgb_array")
+    frames.reset(seed=0)
+    assert [frame.ndim for frame in frames.render()] == [3, 3]
+    window = as_gymnasium(jumanji.make("Snake-v1"), render_mode="rgb_array")
+    window.reset(seed=0)
+    with pytest.raises(arrayferry.FerryError, match="gives no frame"):
+        window.render()
+
+
+def test_brax_draws() -> None:
+    envs = pytest.importorskip("brax.envs")
+    env = as_gymnasium(envs.get_environment("inverted_pendulum"), render_mode="rgb_array")
+    env.reset(seed=0)
+    try:
+        frame = env.render()
+    except Exception as error:  # MuJoCo's own, of many kinds
+        pytest.skip(f"there is nothing to draw with here: {error}")
+    assert frame.ndim == 3
+    assert frame.dtype == np.uint8
 
 
 def test_pgx() -> None:
@@ -183,7 +216,7 @@ def test_pgx() -> None:
             state = env.step(state, action, key)
             yield state.observation, state.rewards, state.terminated
 
-    envs = check(env, native, steps=3)
+    envs = check(env, native)
     _, reward, _, _, info = envs.step(envs.action_space.sample())
     assert reward.shape == (COUNT, 2)
     assert info["legal_action_mask"].shape == (COUNT, 9)
@@ -196,6 +229,7 @@ def test_pgx() -> None:
 def test_xminigrid() -> None:
     xminigrid = pytest.importorskip("xminigrid")
     env, params = xminigrid.make("MiniGrid-Empty-5x5")
+    params = params.replace(max_steps=3)
 
     def native(reset_key: Any, step_keys: Any, actions: Any) -> Any:
         timestep = env.reset(params, reset_key)
@@ -259,6 +293,26 @@ def test_jaxmarl() -> None:
         as_gymnasium(env)
     with pytest.raises(arrayferry.FerryError, match="no vector environments"):
         as_parallel(env, num_envs=3)  # type: ignore[arg-type]
+
+
+def test_jaxmarl_has_a_state_for_all_agents() -> None:
+    jaxmarl = pytest.importorskip("jaxmarl")
+    pytest.importorskip("pettingzoo")
+    from arrayferry.envs import as_parallel
+
+    env = jaxmarl.make("MPE_simple_facmac_3a_v1")
+    parallel = as_parallel(env)
+    parallel.reset(seed=SEED)
+    _, state = env.reset(keys(SEED, 0)[0])
+    assert same(parallel.state(), env.get_world_state(state))
+    wrapped = arrayferry.wrap(env, "numpy")
+    wrapped.reset(seed=SEED)
+    assert isinstance(jax.tree.leaves(wrapped.state())[0], np.ndarray)
+    assert same(wrapped.state(), parallel.state())
+    without = as_parallel(jaxmarl.make("MPE_simple_v3"))
+    without.reset(seed=SEED)
+    with pytest.raises(NotImplementedError, match="no state for all agents"):
+        without.state()
 
 
 def test_jaxmarl_passes_the_test_of_pettingzoo() -> None:

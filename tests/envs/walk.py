@@ -30,14 +30,14 @@ def interface(env: Walk, params: Any) -> Interface:
     def reset(key: Any) -> Any:
         place = jax.random.uniform(key, minval=-1)
         state = {"place": place, "total": 0}
-        return state, show(place, key), {"both": place, "nested": {"began": 1}, "reset": place}
+        return state, show(place, key), {"both": place, "nested": {"began": 1, "from": place}, "reset": place}
 
     def step(key: Any, state: Any, action: Any) -> Any:
         if env.broken:
             float(state["place"])
         place = state["place"] + size * (2 * action - 1)
         total = state["total"] + jnp.float32(0.5)
-        info = {"both": place, "nested": {"began": 0}, "step": total}
+        info = {"both": place, "nested": {"began": 0, "total": total}, "step": total}
         state = [place] if env.changing else {"place": place, "total": total}
         return state, show(place, key), place, abs(place) >= env.end, total >= 4, info
 

@@ -20,7 +20,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from arrayferry._core.messages import note_on
+from arrayferry._frameworks.jax import refuse_if_forked
 from arrayferry.envs._interface import Interface, interface_of
+from arrayferry.envs._parcel import Parcel
 from arrayferry.envs._spaces import is_outside, members_of, shape_of, space_of
 from arrayferry.errors import UnsupportedError
 
@@ -45,8 +47,9 @@ class Outcome(NamedTuple):
         terminated: whether the episode came to its end.
         truncated: whether it was cut short.
         info: of the step, or of the reset.
-        over: which environments were reset in this step, and which were not; None if none ever is.
-        final: the observation and the info with which their episodes ended; None unless `SAME_STEP`.
+        over: which environments were reset in this step; None if none ever is.
+        final: the observation and the info with which their episodes ended, if any did; None unless
+            `SAME_STEP`.
         status: whether any environment was reset, any action was outside of its space, and any episode was
             over before the step. A single environment has its reward, terminated and truncated here too.
     """
@@ -85,14 +88,22 @@ class Engine:
         self.autoreset_mode = autoreset_mode
         self.interface = interface_of(env) if interface is None else interface
         self.max_episode_steps = max_episode_steps
-        self._limit = self.interface.max_episode_steps if max_episode_steps is None else max_episode_steps
+        self.limit = self.interface.max_episode_steps if max_episode_steps is None else max_episode_steps
         # Compiled inside as well, so that the shapes below and the functions that are run share one tracing.
         self._start_one, self._step_one = jax.jit(self._trace_start), jax.jit(self._trace_step)
         self._shapes = self._measure()
         is_single = num_envs is None
+        # What is reset in the step that ends it, or not at all, never begins a step with its episode over.
+        self._keeps_done = not is_single and autoreset_mode is not AutoresetMode.SAME_STEP
+        self._structure = jax.tree.structure(self._kept(self._shapes[0]))
         self.start = jax.jit(self._start_single if is_single else self._start_all)
+        self.world_state = jax.jit(self._world_state)
         self.restart = jax.jit(self._restart, donate_argnums=0)
         self.step = jax.jit(self._step_single if is_single else self._step_all, donate_argnums=0)
+        self.step_for_host = jax.jit(self._step_all_for_host, donate_argnums=0)
+        # Until something large was freed once, glibc may return the memory of a step to the system after each
+        # one, which then takes three times as long. Nothing writes here, so this takes no memory.
+        np.empty(8 << 20, np.uint8)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
         return self
@@ -157,8 +168,8 @@ class Engine:
                 jax.random.fold_in(carry.key, time), carry.state, action
             )
         terminated, truncated = jax.tree.map(_flag, (terminated, truncated))
-        if self._limit is not None:
-            truncated = jax.tree.map(lambda flag: flag | (time >= self._limit), truncated)
+        if self.limit is not None:
+            truncated = jax.tree.map(lambda flag: flag | (time >= self.limit), truncated)
         flags = jax.tree.map(lambda *both: both[0] | both[1], terminated, truncated)
         done = jnp.stack(jax.tree.leaves(flags)).all()
         outcome = Outcome(
@@ -185,20 +196,24 @@ class Engine:
         carry, outcome = self._step_one(carry, action)
         return jax.tree.map(lambda leaf, to: _cast(leaf, to.dtype), carry, self._shapes[0]), outcome
 
+    def _kept(self, carry: Carry) -> Carry:
+        return carry if self._keeps_done else carry._replace(done=None)
+
     def _flat(self, carry: Carry) -> tuple[Any, ...]:
         import jax
 
-        return tuple(jax.tree.leaves(carry))
+        return tuple(jax.tree.leaves(self._kept(carry)))
 
     def _whole(self, leaves: tuple[Any, ...]) -> Carry:
         import jax
 
-        whole: Carry = jax.tree.unflatten(jax.tree.structure(self._shapes[0]), leaves)
-        return whole
+        whole: Carry = jax.tree.unflatten(self._structure, leaves)
+        return whole if self._keeps_done else whole._replace(done=np.zeros(whole.time.shape, bool))
 
     def keys_in(self, leaves: tuple[Any, ...]) -> Any:
         """Return the key of each environment, from which its next reset follows."""
-        return leaves[-3]  # before the time and the flag
+        refuse_if_forked()
+        return self._whole(leaves).key
 
     def state_of(self, leaves: tuple[Any, ...]) -> Any:
         """Return a copy of the package's state, which later steps leave alone."""
@@ -206,6 +221,11 @@ class Engine:
         import jax.numpy as jnp
 
         return jax.tree.map(partial(jnp.array, copy=True), self._whole(leaves).state)
+
+    def _world_state(self, leaves: tuple[Any, ...]) -> Any:
+        if self.interface.world_state is None:
+            raise NotImplementedError(f"{self.interface.name} has no state for all agents")
+        return self.interface.world_state(self._whole(leaves).state)
 
     # ---- a single environment -------------------------------------------------------------------------
 
@@ -217,8 +237,10 @@ class Engine:
         import jax
         import jax.numpy as jnp
 
-        carry, out = self._advance(self._whole(leaves), action)
+        before = self._whole(leaves)
+        carry, out = self._advance(before, action)
         outside = is_outside(self.interface.action_space, action)
+        carry = _unless(outside, carry, before)
         plain = [out.reward, out.terminated, out.truncated]
         if all(isinstance(one, jax.Array) and not one.shape for one in plain):
             # One array to read instead of three; a flag is a number of any dtype.
@@ -251,8 +273,9 @@ class Engine:
         carry, out = jax.vmap(self._advance)(before, actions)
         outside = is_outside(self.interface.action_space, actions)
         if mode is AutoresetMode.DISABLED:
-            status = jnp.stack([jnp.bool_(False), outside, before.done.any()])
-            return self._flat(carry), out._replace(status=status)
+            any_done = before.done.any()
+            status = jnp.stack([jnp.bool_(False), outside, any_done])
+            return self._flat(_unless(outside | any_done, carry, before)), out._replace(status=status)
 
         is_same = mode is AutoresetMode.SAME_STEP
         over = carry.done if is_same else before.done
@@ -260,22 +283,26 @@ class Engine:
         old_info = _filled(reset_info, out.info, self.num_envs)
         status = jnp.stack([over.any(), outside, jnp.bool_(False)])
 
-        def begin() -> tuple[Any, Any, Any]:
+        def begin() -> tuple[Any, Any, Any, Any]:
             # All are reset, which takes the same time whoever it is; those whose episodes are over change.
             fresh, obs, info = jax.vmap(self._begin)(carry.key)
             fresh_info = _filled(step_info, info, self.num_envs)
-            begun: tuple[Any, Any, Any] = _select(over, (fresh, obs, fresh_info), (carry, out.obs, old_info))
-            return begun
+            begun = _select(over, (fresh, obs, fresh_info), (carry, out.obs, old_info))
+            return *begun, _select(over, final, _zeros_like(final))
 
-        if is_same:
-            final = _select(over, (out.obs, out.info), _zeros_like((out.obs, out.info)))
-            out = out._replace(final=final)
-        else:
+        if not is_same:
             ended = out.reward, out.terminated, out.truncated
             reward, terminated, truncated = _select(over, _zeros_like(ended), ended)
             out = out._replace(reward=reward, terminated=terminated, truncated=truncated)
-        carry, obs, info = jax.lax.cond(over.any(), begin, lambda: (carry, out.obs, old_info))
-        return self._flat(carry), out._replace(obs=obs, info=info, over=(over, ~over), status=status)
+        final = (out.obs, out.info) if is_same else None
+        carry, obs, info, final = jax.lax.cond(over.any(), begin, lambda: (carry, out.obs, old_info, final))
+        out = out._replace(obs=obs, info=info, over=over, final=final, status=status)
+        return self._flat(_unless(outside, carry, before)), out
+
+    def _step_all_for_host(self, leaves: tuple[Any, ...], actions: Any) -> tuple[Any, Parcel]:
+        """Take a step whose outcome is read by the host; what only ended episodes need lies apart."""
+        leaves, out = self._step_all(leaves, actions)
+        return leaves, Parcel.of(out._replace(over=None, final=None), (out.over, out.final))
 
 
 class _Noting:
@@ -296,6 +323,7 @@ def keys_of(seeds: Any) -> Any:
     """Return `jax.random.PRNGKey(seed)` for each seed, as a NumPy array; the lowest 32 bits count."""
     import jax
 
+    refuse_if_forked()
     lowest = np.asarray([seed & 0xFFFFFFFF for seed in seeds], np.uint32)
     return np.asarray(jax.jit(jax.vmap(jax.random.PRNGKey))(lowest))
 
@@ -343,6 +371,15 @@ def _select(mask: Any, chosen: Any, other: Any) -> Any:
         return jnp.where(mask.reshape(mask.shape + (1,) * (two.ndim - 1)), _cast(one, two.dtype), two)
 
     return jax.tree.map(select, chosen, other)
+
+
+def _unless(refused: Any, carry: Carry, before: Carry) -> Carry:
+    """Return what a step leaves, or what there was before it, if the step is refused."""
+    import jax
+    import jax.numpy as jnp
+
+    kept: Carry = jax.tree.map(lambda after, old: jnp.where(refused, old, after), carry, before)
+    return kept
 
 
 def _zeros_like(tree: Any) -> Any:

@@ -13,8 +13,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from arrayferry._core.messages import refuse_choice
+from arrayferry._frameworks.jax import refuse_if_forked
 from arrayferry.envs._engine import Engine, Outcome, keys_of
 from arrayferry.envs._interface import interface_of
+from arrayferry.envs._parcel import Parcel, read_small
 from arrayferry.envs._spaces import as_action, members_of
 from arrayferry.errors import OptionError, UnsupportedError
 
@@ -34,6 +36,9 @@ class Driven:
     # on a device.
     action_xp = "numpy"
 
+    # A step waits for all that was computed, and nothing that is computed shares the memory of an action.
+    reads_actions_at_once = True
+
     def _take(self, engine: Engine, render_mode: str | None, **options: Any) -> None:
         interface = engine.interface
         modes = [] if interface.render is None else [interface.render_mode]
@@ -44,16 +49,20 @@ class Driven:
         self.render_mode = render_mode
         self.metadata: dict[str, Any] = {"render_modes": modes, "jax": True, **options}
         arguments = {"env": engine.env, "max_episode_steps": engine.max_episode_steps}
+        if engine.num_envs is not None:
+            arguments["num_envs"] = engine.num_envs
         self.spec: EnvSpec | None = EnvSpec(
             interface.name,
             "arrayferry.envs:as_gymnasium",
             vector_entry_point="arrayferry.envs:as_gymnasium",
             kwargs={**arguments, "render_mode": render_mode, **options},
+            max_episode_steps=engine.limit,
             order_enforce=False,
             disable_env_checker=True,
         )
 
     def _carried(self, what: str) -> tuple[Any, ...]:
+        refuse_if_forked()
         if self._leaves is None:
             raise gym.error.ResetNeeded(f"call reset() before {what}")
         return self._leaves
@@ -65,6 +74,7 @@ class Driven:
 
     def __getstate__(self) -> dict[str, Any]:
         # A step reuses the memory of the carry: no two environments may have it in common.
+        refuse_if_forked()
         leaves = None if self._leaves is None else tuple(map(copy, self._leaves))
         return {**self.__dict__, "_leaves": leaves}
 
@@ -122,8 +132,6 @@ class JaxVectorEnv(Driven, _VectorEnv):
     """
 
     def __init__(self, engine: Engine, render_mode: str | None = None) -> None:
-        import jax.numpy as jnp
-
         assert engine.num_envs is not None
         self._take(engine, render_mode, autoreset_mode=engine.autoreset_mode)
         self.num_envs = engine.num_envs
@@ -133,27 +141,50 @@ class JaxVectorEnv(Driven, _VectorEnv):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._members = members_of(self.action_space)
-        self._all = jnp.ones(self.num_envs, bool)
-        self._obs: Any = None
+        self._all = np.ones(self.num_envs, bool)
+        self._is_for_host = False
+        self._shown: Any = None  # the last observation, or the parcel that has it
 
     def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+        self,
+        *,
+        seed: int | np.integer[Any] | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
         """Start episodes in all environments, or in those of `options["reset_mask"]`.
 
         Without a seed, they follow the last ones.
         """
+        seed = int(seed) if isinstance(seed, np.integer) else seed
         super().reset(seed=seed if isinstance(seed, int) else None)
         keys = self._keys(seed)
         mask = (options or {}).get("reset_mask")
         if mask is None:
-            self._leaves, self._obs, info = self._engine.start(keys)
-            return self._obs, _masked(info, self._all)
+            self._leaves, self._shown, info = self._engine.start(keys)
+            return self._begun(info, self._all)
         mask = self._checked(mask)
         leaves = self._carried("reset() with a reset_mask")
         # Copied, because the keys may be part of the carry, which is donated.
-        self._leaves, self._obs, info = self._engine.restart(leaves, self._obs, np.array(keys), mask)
-        return self._obs, _masked(info, mask)
+        self._leaves, self._shown, info = self._engine.restart(leaves, self._last_obs(), np.array(keys), mask)
+        return self._begun(info, mask)
+
+    def _begun(self, info: dict[str, Any], mask: Any) -> tuple[Any, dict[str, Any]]:
+        obs = self._shown
+        if self._is_for_host:
+            obs, info = read_small((obs, info))
+        return obs, _masked(info, (mask, info))
+
+    def _last_obs(self) -> Any:
+        return self._shown.read(0).obs if isinstance(self._shown, Parcel) else self._shown
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_shown": self._last_obs()}
+
+    def read_on_host(self) -> None:
+        """Give small arrays of a step in NumPy, read at once, if JAX computes on the host anyway."""
+        import jax
+
+        self._is_for_host = jax.default_backend() == "cpu"
 
     def _keys(self, seed: int | Sequence[int | None] | None) -> Any:
         """Return a key for each environment: from its seed, or the one that it has."""
@@ -181,35 +212,35 @@ class JaxVectorEnv(Driven, _VectorEnv):
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take a step in all environments, with actions of NumPy or JAX."""
         out: Outcome
-        leaves = self._carried("step()")
-        self._leaves, out = self._engine.step(leaves, as_action(self._members, actions))
+        leaves, members = self._carried("step()"), as_action(self._members, actions)
+        if self._is_for_host:
+            self._leaves, shown = self._engine.step_for_host(leaves, members)
+            out = shown.read(0)
+        else:
+            self._leaves, out = self._engine.step(leaves, members)
+            shown = out.obs
         any_over, is_outside, any_done = np.asarray(out.status).tolist()
         if is_outside:
             raise gym.error.InvalidAction(f"an action of {actions!r} is not in {self.single_action_space}")
         if any_done:
             hint = 'reset the environments whose episodes are over: options={"reset_mask": ...}'
             raise gym.error.ResetNeeded(hint)
-        self._obs = out.obs
+        self._shown = shown
+        if any_over and self._is_for_host:
+            over, final = shown.read(1)
+            out = out._replace(over=over, final=final)
         return out.obs, out.reward, out.terminated, out.truncated, self._infos(out, any_over)
 
     def _infos(self, out: Outcome, any_over: bool) -> dict[str, Any]:
+        from_reset, from_step = self._engine.info_shapes
         if not any_over:
-            return _masked(out.info, self._all, self._engine.info_shapes[1]) if out.info else out.info
-        (over, not_over), (from_reset, from_step) = out.over, self._engine.info_shapes
-        infos = _masked(out.info, self._all)
-        for key in out.info:
-            if key not in from_reset:
-                infos[f"_{key}"] = not_over
-            elif key not in from_step:
-                infos[f"_{key}"] = over
+            return _masked(out.info, (self._all, from_step))
+        over = np.asarray(out.over)
+        infos = _masked(out.info, (over, from_reset), (~over, from_step))
         if out.final is not None:
             obs, info = out.final
-            infos |= {
-                "final_obs": obs,
-                "_final_obs": over,
-                "final_info": _masked(info, over),
-                "_final_info": over,
-            }
+            final = {"final_obs": obs, "final_info": _masked(info, (over, info))}
+            infos |= {**final, "_final_obs": over.copy(), "_final_info": over.copy()}
         return infos
 
     def render(self) -> tuple[Any, ...] | None:
@@ -224,13 +255,20 @@ class JaxVectorEnv(Driven, _VectorEnv):
         return tuple(draw(jax.tree.unflatten(structure, row)) for row in rows)
 
 
-def _masked(info: dict[str, Any], mask: Any, only: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return infos with a mask beside each, as Gymnasium has them: `_key` says who has `key`."""
+def _masked(info: dict[str, Any], *sources: tuple[Any, dict[str, Any]]) -> dict[str, Any]:
+    """Return infos with a mask beside each, as Gymnasium has them: `_key` says who has `key`.
+
+    Masks are NumPy's, as in Gymnasium, and each is an array of its own.
+
+    Args:
+        info: the infos of all environments, with zeros where one has none.
+        sources: a reset, a step, or both: which environments it was, and the infos that it gives.
+    """
     masked = {}
     for key, value in info.items():
-        if only is None or key in only:
-            masked[key] = _masked(value, mask) if isinstance(value, dict) else value
-            masked[f"_{key}"] = mask
+        if having := [(mask, given[key]) for mask, given in sources if key in given]:
+            masked[key] = _masked(value, *having) if isinstance(value, dict) else value
+            masked[f"_{key}"] = having[0][0] | having[-1][0]
     return masked
 
 
@@ -287,8 +325,9 @@ def as_gymnasium(
         what = f"{interface.name} has many agents, which Gymnasium's environments do not"
         raise UnsupportedError(what, "arrayferry.envs.as_parallel, or arrayferry.wrap, which chooses")
     num_envs = interface.num_envs if num_envs is None else num_envs
-    if num_envs is not None and num_envs < 1:
-        raise OptionError(f"num_envs={num_envs}", "pass at least 1, or None for a single environment")
+    is_count = isinstance(num_envs, (int, np.integer)) and not isinstance(num_envs, bool) and num_envs >= 1
+    if num_envs is not None and not is_count:
+        raise OptionError(f"num_envs={num_envs!r}", "pass at least 1, or None for a single environment")
     engine = Engine(env, num_envs, mode, max_episode_steps, interface)
     return JaxEnv(engine, render_mode) if num_envs is None else JaxVectorEnv(engine, render_mode)
 

@@ -34,6 +34,7 @@ class Interface:
         num_envs: how many to step together if nobody says it; None for one.
         agents: the names of many agents, for `as_parallel`: observations, actions and their spaces are dicts
             by agent, and reward, terminated and truncated arrays with an element for each.
+        world_state: `world_state(state)` returns what PettingZoo's `state()` gives: one array for all agents.
     """
 
     reset: Callable[[Any], tuple[Any, Any, dict[str, Any]]]
@@ -46,6 +47,7 @@ class Interface:
     render_mode: str = "rgb_array"
     num_envs: int | None = None
     agents: tuple[str, ...] = ()
+    world_state: Callable[[Any], Any] | None = None
 
 
 # From an environment and its parameters, None for its default ones, to its interface.
@@ -53,7 +55,7 @@ Describe: TypeAlias = Callable[[Any, Any], Interface]
 
 
 def register_environment(of: str | type, interface: str | Describe) -> None:
-    """Let `as_gymnasium` and `wrap` take the environments of a class, and of those derived from it.
+    """Let `as_gymnasium`, or `as_parallel`, and `wrap` take the environments of a class and its subclasses.
 
     Args:
         of: the class; or `"package:Class"`, its top-level package and its name, which does not import it.
@@ -84,7 +86,7 @@ def register_environment(of: str | type, interface: str | Describe) -> None:
         array([[-1.],
                [ 1.]], dtype=float32)
     """
-    register_kind(of, Kind(adapt="arrayferry.envs:as_gymnasium", interface=interface))
+    register_kind(of, Kind(adapt="arrayferry.envs:_adapt", interface=interface))
 
 
 def interface_of(env: Any) -> Interface:

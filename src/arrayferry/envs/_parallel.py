@@ -49,6 +49,10 @@ class JaxParallelEnv(Driven, ParallelEnv):  # type: ignore[misc]  # PettingZoo i
         space: spaces.Space[Any] = self.action_spaces[agent]
         return space
 
+    def state(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]  # PettingZoo's method
+        """Return the package's state for all agents together, where it has one."""
+        return self._engine.world_state(self._carried("state()"))
+
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from arrayferry.errors import UnsupportedError
+from arrayferry.spaces.casting import subspaces
 
 __all__ = ["as_action", "from_gymnax", "is_outside", "members_of", "shape_of", "space_of"]
 
@@ -32,7 +33,9 @@ def shape_of(shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def as_action(members: Any, action: Any, path: str = "action") -> Any:
-    """Return an action as arrays of its members' shapes and dtypes, in memory that nobody writes to.
+    """Return an action as arrays of its members' shapes and dtypes.
+
+    It may be the caller's own array: a step has read it when it returns, for it waits for its status.
 
     Raises:
         gymnasium.error.InvalidAction: if it has another structure, shape or kind, or does not fit the dtype.
@@ -56,7 +59,7 @@ def as_action(members: Any, action: Any, path: str = "action") -> Any:
     if array.shape != members.shape:
         raise gym.error.InvalidAction(f"{path}: shape {array.shape} arrived, {members.shape} is expected")
     if array.dtype == members.dtype:
-        return array if array is not action or isinstance(array, jax.Array) else array.copy()
+        return array
     if not np.can_cast(array.dtype, members.dtype, "same_kind"):
         raise gym.error.InvalidAction(f"{path}: {array.dtype} arrived, {members.dtype} is expected")
     cast = array.astype(members.dtype)
@@ -72,18 +75,14 @@ def is_outside(space: spaces.Space[Any], action: Any) -> Any:
     """
     import jax.numpy as jnp
 
-    if isinstance(space, spaces.Dict):
-        outside = [is_outside(one, action[key]) for key, one in space.spaces.items()]
-    elif isinstance(space, spaces.Tuple):
-        outside = [is_outside(*pair) for pair in zip(space.spaces, action)]
-    elif isinstance(space, spaces.Discrete):
+    if isinstance(space, spaces.Discrete):
         outside = [((action < space.start) | (action >= space.start + space.n)).any()]
     elif isinstance(space, spaces.MultiDiscrete):
         outside = [((action < space.start) | (action >= space.start + space.nvec)).any()]
     elif isinstance(space, spaces.MultiBinary):
         outside = [((action < 0) | (action > 1)).any()]
     else:
-        outside = []
+        outside = [is_outside(one, action[key]) for key, one in subspaces(space).items()]
     return jnp.asarray(outside, bool).any()
 
 

@@ -41,7 +41,7 @@ def as_gymnasium(env: Any, num_envs: int | None = None) -> gym.Env[Any, Any] | V
         import shimmy
     except ImportError as error:
         what = "Shimmy is not installed, which makes dm_env's environments Gymnasium's"
-        raise NotInstalledError(what, "pip install arrayferry[dm]") from error
+        raise NotInstalledError(what, "pip install shimmy dm-env") from error
     if hasattr(env, "all_env_ids"):
         return EnvPoolDmEnv(env)
     for name, adapter in _SHIMMY.items():

@@ -34,7 +34,9 @@ def interface(env: Any, params: Any) -> Interface:
         return spaces.Dict({agent: from_gymnax(_space(env, kind, agent)) for agent in agents})
 
     observations, actions = space_of("observation_space"), space_of("action_space")
-    return Interface(reset, step, observations, actions, f"jaxmarl/{env.name}", agents=agents)
+    world_state = getattr(env, "get_world_state", None)
+    name = f"jaxmarl/{env.name}"
+    return Interface(reset, step, observations, actions, name, agents=agents, world_state=world_state)
 
 
 def _space(env: Any, kind: str, agent: str) -> Any:

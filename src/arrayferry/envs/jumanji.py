@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from arrayferry.envs._interface import Interface, without
+from arrayferry.errors import UnsupportedError
 
 __all__ = ["interface"]
 
@@ -30,7 +32,17 @@ def interface(env: Any, params: Any) -> Interface:
 
     observations, actions = map(jumanji_specs_to_gym_spaces, (env.observation_spec, env.action_spec))
     name = f"jumanji/{type(env.unwrapped).__name__}"
-    return Interface(reset, step, observations, actions, name, render=env.render)
+    return Interface(reset, step, observations, actions, name, render=partial(_drawn, env))
+
+
+def _drawn(env: Any, state: Any) -> Any:
+    """Return a frame, which Jumanji's viewers give only if they were made for it."""
+    frame = env.render(state)
+    if frame is None:
+        what = f"{type(env.unwrapped).__name__} draws on the screen, and gives no frame"
+        hint = 'make it with a viewer of render_mode="rgb_array"; not all of Jumanji\'s return its frames'
+        raise UnsupportedError(what, hint)
+    return frame
 
 
 def _plain(obs: Any) -> Any:

@@ -1,0 +1,137 @@
+"""Many small arrays as one, which the host reads at once: each array of JAX costs microseconds of its own."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from arrayferry._core.framework import Array
+from arrayferry._core.speedups import speedups
+
+__all__ = ["Parcel", "read_small"]
+
+# Larger arrays take longer to be copied twice than to be read by themselves.
+_LARGE = 1 << 16
+
+# Some 40 microseconds, in which no other thread of Python runs.
+_LOOKS = 400
+
+# Where an array is: its first word, the one after its last, its shape and dtype, and the bit of a flag.
+Place: TypeAlias = "tuple[int, int, tuple[int, ...], np.dtype[Any], int]"
+
+
+class Parcel:
+    """Trees of arrays on their way out of a compiled function. JAX knows it as a pytree.
+
+    Small arrays of 32 bits travel as the words of one array, bools as the bits of such words, and all others
+    as they are.
+
+    Attributes:
+        arrays: the words, and the other arrays.
+        layout: for each tree, its structure; where its small leaves are; and which of its leaves are other
+            arrays, by number.
+    """
+
+    def __init__(self, arrays: Any, layout: Any) -> None:
+        self.arrays, self.layout = arrays, layout
+        self._words: Any = None
+
+    @classmethod
+    def of(cls, *trees: Any) -> Parcel:
+        """Pack trees of which at least one leaf is small. JAX traces this."""
+        import jax
+        import jax.numpy as jnp
+
+        _register()
+        words: list[Any] = []
+        flags: dict[tuple[int, ...], tuple[int, int, int]] = {}  # by shape: number of words, start, next bit
+        others: list[Any] = [None]  # instead of the words
+        layout, end = [], 0
+        for tree in trees:
+            leaves, structure = jax.tree.flatten(tree)
+            places: list[Place] = []
+            apart: list[tuple[int, int]] = []
+            for i, leaf in enumerate(leaves):
+                if not _is_small(leaf):
+                    apart.append((i, len(others)))
+                    others.append(leaf)
+                    continue
+                is_flag = leaf.dtype == bool
+                number, start, bit = flags.get(leaf.shape, (0, 0, 32)) if is_flag else (0, 0, 32)
+                if bit == 32:
+                    number, start, bit, end = len(words), end, 0, end + leaf.size
+                    words.append(jnp.uint32(0))
+                bits = leaf.astype(jnp.uint32) << bit if is_flag else _bits(leaf)
+                words[number] = words[number] | bits.reshape(-1)
+                places.append((start, start + leaf.size, leaf.shape, np.dtype(leaf.dtype), bit))
+                if is_flag:
+                    flags[leaf.shape] = number, start, bit + 1
+            layout.append((structure, places, apart))
+        # Behind a barrier they are joined by copying memory; fused with what computes them, by a slow loop.
+        others[0] = jnp.concatenate(jax.lax.optimization_barrier(words))  # type: ignore[no-untyped-call]
+        return cls(others, layout)
+
+    def read(self, index: int) -> Any:
+        """Return one of the trees, with private NumPy arrays for what was small."""
+        if self._words is None:
+            self._words = _awaited(self.arrays[0])
+        structure, places, apart = self.layout[index]
+        leaves = from_words(self._words, places)
+        for i, number in apart:
+            leaves.insert(i, self.arrays[number])
+        return structure.unflatten(leaves)
+
+
+def _awaited(words: Any) -> Array:
+    """Return an array when it is computed.
+
+    A thread that sleeps is woken too late: small steps take twice as long. So it looks a few times before.
+    """
+    is_ready = words.is_ready
+    for _ in range(_LOOKS):
+        if is_ready():
+            break
+    return np.asarray(words)
+
+
+def read_small(tree: Any) -> Any:
+    """Return a tree with private NumPy arrays for what a parcel packs."""
+    import jax
+
+    return jax.tree.map(lambda leaf: np.array(leaf) if _is_small(leaf) else leaf, tree)
+
+
+@cache
+def _register() -> None:
+    import jax
+
+    jax.tree_util.register_pytree_node(
+        Parcel, lambda parcel: (parcel.arrays, parcel.layout), lambda layout, arrays: Parcel(arrays, layout)
+    )
+
+
+def _is_small(leaf: Any) -> bool:
+    kind = getattr(leaf.dtype, "kind", "")  # a typed key has none
+    is_word = kind == "b" or (kind in ("i", "u", "f") and leaf.dtype.itemsize == 4)
+    return is_word and leaf.size * 4 <= _LARGE
+
+
+def _bits(leaf: Any) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    return jax.lax.bitcast_convert_type(leaf, jnp.uint32)
+
+
+def _from_words(words: Array, places: list[Place]) -> list[Any]:
+    """Return the arrays of which an array of words is made up."""
+    pieces = [(words[start:stop].reshape(shape), dtype, bit) for start, stop, shape, dtype, bit in places]
+    return [
+        np.array(piece & (1 << bit), bool) if dtype.kind == "b" else piece.view(dtype).copy()
+        for piece, dtype, bit in pieces
+    ]
+
+
+from_words = _from_words if speedups is None else speedups.from_words
