@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import gymnasium as gym
@@ -20,14 +21,14 @@ jnp = jax.numpy
 @pytest.fixture(params=["buffers", "io"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "io":
-        monkeypatch.setattr(_in_jit, "_buffers_work", lambda: False)
-    elif not _in_jit._buffers_work():
+        monkeypatch.setattr(_in_jit, "buffers_work", lambda: False)
+    elif not _in_jit.buffers_work():
         pytest.skip("jax has no buffer_callback that works here")
     return str(request.param)
 
 
 def seed_of(key: Any) -> int:
-    return int(jax.random.bits(key) >> 1)
+    return int(jax.random.bits(key, dtype="uint32") >> 1)
 
 
 def rollout(reset: Any, step: Any, key: Any, actions: Any) -> Any:
@@ -37,6 +38,10 @@ def rollout(reset: Any, step: Any, key: Any, actions: Any) -> Any:
         return first, jax.lax.scan(step, state, actions)[1]
 
     return jax.tree.map(np.asarray, run(key, actions))
+
+
+def vector(count: int, mode: AutoresetMode, make_one: Any = lambda: gym.make("CartPole-v1")) -> Any:
+    return gym.vector.SyncVectorEnv([make_one] * count, autoreset_mode=mode)
 
 
 class Toy(gym.Env[Any, Any]):
@@ -95,20 +100,17 @@ def test_a_single_rollout_equals_the_loop() -> None:
 
 @pytest.mark.parametrize("mode", list(AutoresetMode)[:2])
 def test_a_vector_rollout_equals_the_loop(mode: AutoresetMode) -> None:
-    def make() -> Any:
-        make_one = [lambda: gym.make("CartPole-v1")] * 3
-        return gym.vector.SyncVectorEnv(make_one, autoreset_mode=mode)
-
     actions, key = np.random.default_rng(0).integers(0, 2, (100, 3)), jax.random.key(5)
-    first, values = rollout(*arrayferry.in_jit(make(), info=("final_obs",)), key, actions)
-    envs = make()
+    names = ("final_obs",) if mode is AutoresetMode.SAME_STEP else ()
+    first, values = rollout(*arrayferry.in_jit(vector(3, mode), info=names), key, actions)
+    envs = vector(3, mode)
     assert np.array_equal(first, envs.reset(seed=seed_of(key))[0])
     for index, action in enumerate(actions):
         *expected, info = envs.step(action)
         for mine, theirs in zip(values, expected):
             assert np.array_equal(mine[index], theirs.astype(mine.dtype))
-        final = values[-1]["final_obs"][index]
-        for row in range(3):
+        for row in range(3 if names else 0):
+            final = values[-1]["final_obs"][index]
             wanted = info["final_obs"][row] if "final_obs" in info else None
             assert np.array_equal(final[row], np.zeros(4) if wanted is None else wanted)
     assert values[2].sum() > 3
@@ -150,6 +152,27 @@ def test_a_state_is_used_once() -> None:
             jax.block_until_ready(reset(jax.random.key(0), used))
     jax.block_until_ready(step(later, 1.0))
     assert len(env.actions) == 3
+
+
+def test_a_state_is_used_once_in_one_compiled_function() -> None:
+    env = Toy(BOX, counting)
+    reset, step = arrayferry.in_jit(env)
+
+    @jax.jit
+    def twice(key: Any) -> Any:
+        state, _ = reset(key)
+        return step(state, 1.0), step(state, 1.0)
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="this state was used already"):
+        jax.block_until_ready(twice(jax.random.key(0)))
+    assert len(env.actions) == 1
+
+
+def test_a_state_of_another_environment_is_refused() -> None:
+    _, step = arrayferry.in_jit(Toy(BOX, counting))
+    other, _ = arrayferry.in_jit(Toy(BOX, counting))[0](jax.random.key(0))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="this state is of another environment"):
+        jax.block_until_ready(step(other, 1.0))
 
 
 def test_a_reset_after_a_state_comes_after_its_steps() -> None:
@@ -206,6 +229,85 @@ def test_actions_are_members_and_the_environment_s_own() -> None:
 
 
 @pytest.mark.parametrize(
+    ("space", "action", "message"),
+    [
+        (spaces.Discrete(3), 1.7, r"action: float32\[\] jax where int32\[\] was declared"),
+        (spaces.Discrete(3), [1, 1], r"action: int32\[2\] jax where int32\[\] was declared"),
+        (BOX, [[0.0, 0.0]], r"action: float32\[1,2\] jax where float32\[2\]"),
+        (spaces.MultiDiscrete([2, 2]), [0.6, 1.0], r"float32\[2\] jax where int32\[2\]"),
+        (spaces.MultiBinary(2), [0.0, 1.0], r"float32\[2\] jax where int8\[2\]"),
+        (spaces.Dict(a=BOX), {"b": 1.0}, r"action: \['b'\] where \['a'\]"),
+        (spaces.Dict(a=BOX), 1.0, r"action: float32\[\] jax where \['a'\]"),
+        (spaces.Dict(a=spaces.Tuple([BOX])), {"a": (1.0,)}, r'action\["a"\]\[0\]: float32\[\] jax where'),
+        (spaces.Tuple([BOX, BOX]), ([0.0, 0.0],), r"action: 1 values where \[0, 1\]"),
+        (spaces.Tuple([BOX, BOX]), {"a": 1, "b": 2}, r"action: \['a', 'b'\] where \[0, 1\]"),
+    ],
+    ids=str,
+)
+def test_an_action_that_is_no_member_is_refused(space: Any, action: Any, message: str) -> None:
+    env = Toy(BOX, counting)
+    env.action_space = space
+    reset, step = arrayferry.in_jit(env)
+    is_leaf = lambda one: isinstance(one, list)  # noqa: E731
+    state, _ = reset(jax.random.key(0))
+    with pytest.raises(arrayferry.FerryError, match=message):
+        step(state, jax.tree.map(jnp.array, action, is_leaf=is_leaf))
+    assert env.actions == []
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (6,), (4, 1)], ids=str)
+def test_an_action_for_each_environment(shape: tuple[int, ...]) -> None:
+    envs = vector(4, AutoresetMode.SAME_STEP, lambda: Toy(BOX, counting))
+    reset, step = arrayferry.in_jit(envs)
+    state, _ = reset(jax.random.key(0))
+    with pytest.raises(arrayferry.FerryError, match=r"action: float32\[.*\] jax where float32\[4\]"):
+        step(state, jnp.ones(shape))
+    assert [env.actions for env in envs.envs] == [[], [], [], []]
+    jax.block_until_ready(step(state, jnp.arange(4)))
+    assert [env.actions for env in envs.envs] == [[0], [1], [2], [3]]
+
+
+@pytest.mark.parametrize(
+    ("space", "action"),
+    [
+        (spaces.Discrete(3), True),
+        (spaces.Box(-1, 1, (2,), np.float64), [0.5, 1.0]),
+        (spaces.Box(0, 255, (2,), np.uint8), [1, 255]),
+        (spaces.MultiBinary(2), [1, 0]),
+        (spaces.MultiBinary(2), [True, False]),
+        (spaces.MultiDiscrete([3, 3]), [2, 1]),
+        (spaces.Tuple([spaces.Discrete(3), BOX]), (1, [0, 1])),
+    ],
+    ids=str,
+)
+def test_an_action_of_another_width_becomes_a_member(space: Any, action: Any) -> None:
+    class Taking(Toy):
+        def step(self, action: Any) -> Any:
+            self.actions.append(action)
+            return self._observe(), 1.0, False, False, {}
+
+    env = Taking(BOX, counting)
+    env.action_space = space
+    reset, step = arrayferry.in_jit(env)
+    given = jax.tree.map(jnp.array, action, is_leaf=lambda one: isinstance(one, list))
+    jax.block_until_ready(step(reset(jax.random.key(0))[0], given))
+    assert space.contains(env.actions[0])
+
+
+def test_actions_outlive_the_step() -> None:
+    class Holding(Toy):
+        action_space = spaces.Box(-1e9, 1e9, (1000,), np.float32)
+
+        def step(self, action: Any) -> Any:
+            self.actions.append(action)
+            return self._observe(), 1.0, False, False, {}
+
+    env, actions = Holding(BOX, counting), np.arange(50_000, dtype=np.float32).reshape(50, 1000)
+    rollout(*arrayferry.in_jit(env), jax.random.key(0), actions)
+    assert np.array_equal(env.actions, actions)
+
+
+@pytest.mark.parametrize(
     "space",
     [
         spaces.Discrete(5, start=-2),
@@ -234,6 +336,10 @@ def test_observations_have_the_form_of_their_space(space: spaces.Space[Any]) -> 
 def test_a_space_without_a_fixed_shape_is_refused(space: spaces.Space[Any]) -> None:
     with pytest.raises(arrayferry.FerryError, match="no fixed shape"):
         arrayferry.in_jit(Toy(spaces.Dict(inner=space)))
+    env = Toy(BOX, counting)
+    env.action_space = space
+    with pytest.raises(arrayferry.FerryError, match=r"action: .* has no fixed shape"):
+        arrayferry.in_jit(env)
 
 
 @pytest.mark.parametrize(
@@ -255,6 +361,20 @@ def test_what_was_not_declared_is_refused(space: Any, values: Any, message: str)
     reset, step = arrayferry.in_jit(Toy(space, values))
     with pytest.raises(jax.errors.JaxRuntimeError, match=message):
         rollout(reset, step, jax.random.key(0), jnp.ones(2))
+
+
+@pytest.mark.parametrize("obs", [{"a": counting(0)}, {"a": counting(0), "c": 1}, {**dict.fromkeys("abc", 0)}])
+def test_an_observation_of_other_parts_is_refused(obs: Any) -> None:
+    reset, _ = arrayferry.in_jit(Toy(spaces.Dict(a=BOX, b=BOX), lambda count: obs))
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"obs: \['a'.* where \['a', 'b'\] was declared"):
+        jax.block_until_ready(reset(jax.random.key(0)))
+
+
+def test_bools_are_0_and_1() -> None:
+    odd = np.array([0, 2, 255], np.uint8).view(bool)
+    reset, _ = arrayferry.in_jit(Toy(spaces.Box(0, 1, (3,), bool), lambda count: odd))
+    _, obs = reset(jax.random.key(0))
+    assert np.asarray(obs).view(np.uint8).tolist() == [0, 1, 1]
 
 
 @pytest.mark.parametrize("reward", [np.float64(2.5), 3, np.array(4.0), True])
@@ -292,6 +412,26 @@ def test_an_exception_of_the_environment_arrives_and_it_goes_on() -> None:
     assert obs[:, 0].tolist() == [1, 2]
 
 
+def test_a_step_whose_autoreset_fails_was_taken() -> None:
+    class Failing(Toy):
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            if seed is None:
+                raise ValueError("the door is locked")
+            return super().reset(seed=seed)
+
+    env = Failing(BOX, counting)
+    reset, step = arrayferry.in_jit(env, autoreset=True)
+    state, _ = reset(jax.random.key(0))
+    state, _ = step(step(state, 1.0)[0], 1.0)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="the door is locked"):
+        jax.block_until_ready(step(state, 1.0))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="this state was used already"):
+        jax.block_until_ready(step(state, 1.0))
+    assert len(env.actions) == 3
+    _, (obs, *_) = step(reset(jax.random.key(0))[0], 1.0)
+    assert obs.tolist() == [1, 1]
+
+
 def test_infos_by_name() -> None:
     reset, step = arrayferry.in_jit(Toy(BOX, counting), info=("count",))
     _, values = rollout(reset, step, jax.random.key(0), jnp.ones(3))
@@ -311,6 +451,61 @@ def test_infos_by_example_are_zeros_where_there_are_none() -> None:
     assert values[-1]["episode"]["l"].tolist() == [0, 2, 0]
 
 
+class Telling(Toy):
+    """Tells infos, of the reset and of the steps."""
+
+    def __init__(self, *infos: Any) -> None:
+        super().__init__(BOX, counting)
+        self.infos = infos
+
+    def reset(self, **options: Any) -> Any:
+        return super().reset(**options)[0], self.infos[0]
+
+    def step(self, action: Any) -> Any:
+        *rest, _ = super().step(action)
+        return (*rest, self.infos[min(self.count, len(self.infos) - 1)])
+
+
+def test_an_example_may_leave_parts_out() -> None:
+    envs = gym.wrappers.vector.RecordEpisodeStatistics(vector(4, AutoresetMode.SAME_STEP))
+    reset, step = arrayferry.in_jit(envs, info={"episode": {"r": np.zeros(4)}})
+    _, (_, reward, terminated, _, info) = rollout(reset, step, jax.random.key(0), jnp.ones((30, 4), int))
+    returns = info["episode"]["r"]
+    assert info["episode"].keys() == {"r"}
+    assert ((returns > 0) == terminated).all()
+    last = 30 - terminated[::-1].argmax(0)
+    assert returns.sum(0).tolist() == [reward[: last[row], row].sum() for row in range(4)]
+
+    found = rollout(
+        *arrayferry.in_jit(Telling({}, {"q": ({"a": 1, "b": "x"}, 2, 3)}), info={"q": ({"a": 0.0}, 0)}),
+        jax.random.key(0),
+        jnp.ones(1),
+    )[1][-1]["q"]
+    assert jax.tree.map(np.ndarray.tolist, found) == ({"a": [1.0]}, [2])
+
+
+@pytest.mark.parametrize("second", [None, {"z": None}, {"y": 1}, 5, {"z": "text"}, {"z": {"z": 1}}], ids=str)
+def test_an_info_of_another_form_is_refused(second: Any) -> None:
+    reset, step = arrayferry.in_jit(Telling({}, {"q": {"z": 1}}, {"q": second}), info="q")
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"""UnsupportedError: info\["q"\]\['z'\]: """):
+        rollout(reset, step, jax.random.key(0), jnp.ones(2))
+
+
+@pytest.mark.parametrize("infos", [(1, 0.5), (1.0, 2), (True, 3)], ids=str)
+def test_an_info_has_the_dtype_of_the_first_reset_and_step(infos: Any) -> None:
+    reset, step = arrayferry.in_jit(Telling(*[{"q": one} for one in infos]), info="q")
+    found = rollout(reset, step, jax.random.key(0), jnp.ones(2))[1][-1]["q"]
+    assert found.tolist() == [infos[1]] * 2
+    assert found.dtype == np.dtype("int32" if infos[0] is True else "float32")
+
+
+def test_the_first_step_leaves_the_action_space_as_it_was() -> None:
+    env = Toy(BOX, counting)
+    env.action_space = spaces.Discrete(1000, seed=5)
+    arrayferry.in_jit(env, info="count")
+    assert env.action_space.sample() == spaces.Discrete(1000, seed=5).sample()
+
+
 def test_the_final_observation_of_a_single_environment() -> None:
     reset, step = arrayferry.in_jit(Toy(BOX, counting), autoreset=True, info=("final_obs",))
     _, (obs, _, terminated, _, info) = rollout(reset, step, jax.random.key(0), jnp.ones(4))
@@ -319,9 +514,33 @@ def test_the_final_observation_of_a_single_environment() -> None:
     assert info["final_obs"][:, 0].tolist() == [0, 0, 3, 0]
 
 
+@pytest.mark.parametrize("info", ["final_obs", {"final_obs": None}], ids=["name", "example"])
+def test_a_final_observation_that_there_never_is_is_refused(info: Any) -> None:
+    with pytest.raises(arrayferry.FerryError, match=r"info: no final_obs[\s\S]*SAME_STEP"):
+        arrayferry.in_jit(vector(2, AutoresetMode.NEXT_STEP), info=info)
+    with pytest.raises(arrayferry.FerryError, match=r"info: no final_obs[\s\S]*autoreset=True"):
+        arrayferry.in_jit(Toy(BOX, counting), info=info)
+
+
+def test_a_vector_environment_that_nobody_resets_is_refused() -> None:
+    with pytest.raises(arrayferry.FerryError, match=r"SyncVectorEnv leaves it[\s\S]*SAME_STEP"):
+        arrayferry.in_jit(vector(2, AutoresetMode.DISABLED))
+
+
 def test_an_unknown_info_is_refused() -> None:
     with pytest.raises(arrayferry.FerryError, match=r"no info 'lives'[\s\S]*give an example[\s\S]*count"):
         arrayferry.in_jit(Toy(BOX, counting), info=("lives",))
+
+
+@pytest.mark.parametrize("value", ["north", np.array([None, 1], object)], ids=["text", "objects"])
+def test_an_info_that_jax_does_not_hold_is_refused(value: Any) -> None:
+    with pytest.raises(arrayferry.FerryError, match=r'info\["where"\].*no counterpart in JAX'):
+        arrayferry.in_jit(Toy(BOX, counting), info={"where": value})
+
+
+def test_one_info_by_its_name() -> None:
+    reset, step = arrayferry.in_jit(Toy(BOX, counting), info="count")
+    assert step(reset(jax.random.key(0))[0], 1.0)[1][-1]["count"] == 1
 
 
 def test_vmap_is_refused() -> None:
@@ -395,3 +614,24 @@ def test_it_is_compiled_once() -> None:
     for seed in range(3):
         run(jax.random.key(seed), jnp.ones(4))
     assert len(traced) == 1
+
+
+def test_the_threads_of_xla_keep_their_python_state() -> None:
+    """A state that is made anew for each callback costs more than a step."""
+    threads, local, states = set(), threading.local(), []
+
+    class Asking(Toy):
+        def step(self, action: Any) -> Any:
+            threads.add(threading.get_native_id())
+            if not hasattr(local, "is_known"):
+                local.is_known = True
+                states.append(1)
+            return super().step(action)
+
+    reset, step = arrayferry.in_jit(Asking(BOX, counting))
+    run = jax.jit(lambda key, actions: jax.lax.scan(step, reset(key)[0], actions)[1][0])
+    # XLA waits for actions that are not there yet in a thread of its own, and goes on there.
+    later = jax.jit(lambda x: 0 * jax.lax.fori_loop(0, 30, lambda _, one: jnp.tanh(one @ one), x)[0, :50])
+    for _ in range(3):
+        run(jax.random.key(0), later(jnp.ones((300, 300)))).block_until_ready()
+    assert len(states) == len(threads)

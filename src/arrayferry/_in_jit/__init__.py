@@ -1,0 +1,116 @@
+"""`in_jit`: any Gymnasium environment inside `jax.jit`, `lax.scan`, `while_loop` and `cond`.
+
+    declared.py   what a step returns, declared before there is one, and checked when there is
+    host.py       the environment, where Python runs, and the newest state
+    callback.py   a call to the host in compiled code, by either of JAX's callbacks
+    envpool.py    EnvPool's own functions, which need no callback
+
+A step is a callback to the host. Its order is that of the state, which each call takes and returns: the host
+knows which state is the newest, and refuses every other. What the environment returns is checked against what
+its spaces declare before XLA gets it, because XLA would take whatever bytes there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from arrayferry._in_jit import envpool
+from arrayferry._in_jit.callback import buffers_work, by_buffers, by_io, guarded
+from arrayferry._in_jit.host import STATE, Host
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+    import jax
+    from gymnasium.vector import VectorEnv
+
+    State = Any
+    Reset = Callable[..., tuple[State, Any]]
+    Step = Callable[[State, Any], tuple[State, tuple[Any, jax.Array, jax.Array, jax.Array, dict[str, Any]]]]
+
+__all__ = ["in_jit"]
+
+
+def in_jit(
+    env: gym.Env[Any, Any] | VectorEnv[Any, Any, Any],
+    *,
+    info: str | Iterable[str] | Mapping[str, Any] = (),
+    autoreset: bool = False,
+) -> tuple[Reset, Step]:
+    """Return `reset` and `step` functions of an environment that work inside `jax.jit`.
+
+    Both take and return a state, which says what comes after what: `reset(key)` starts one, and each
+    `step(state, action)` uses one up. A state that is used twice is an error, not a second step. Pass
+    `reset(key, state)` to reset after the steps that led to `state`, if both are in one compiled function.
+    The seed that a key gives is `int(jax.random.bits(key, dtype="uint32") >> 1)`, so that a Python loop can
+    do the same.
+
+    Rewards are JAX's default float; observations have the dtypes of the space, as far as JAX holds them. An
+    environment's own exception comes as JAX's `JaxRuntimeError` with its message, and the state that was
+    given can be used again, unless the step was taken and only its autoreset failed.
+
+    Args:
+        env: the environment, single or vector, of any framework. Its spaces have fixed shapes.
+            EnvPool's are stepped by their own `xla()`, and keep the seeds that they were made with.
+        info: the name or names of the infos that `step` returns. Their shapes are those of a first reset and
+            step, which are made at once; or give examples, as `{"episode": {"r": np.zeros(8)}}`. In a step
+            that lacks one, it is zeros. `"final_obs"` needs no example, but an environment that resets in the
+            step that ends an episode.
+        autoreset: of single environments, whether the step that ends an episode resets, and returns the next
+            episode's first observation. Vector environments do as they do; `DISABLED` ones are refused.
+
+    Returns:
+        `reset(key, state=None) -> state, obs` and
+        `step(state, action) -> state, (obs, reward, terminated, truncated, info)`.
+
+    Raises:
+        UnsupportedError: a space has no fixed shape, an info is unknown, or nobody resets a vector
+            environment; or, when a step is traced, the action has not the structure, shapes and kinds of
+            its space, or it is under `vmap` or `grad`.
+
+    Example:
+        >>> import arrayferry, gymnasium as gym, jax
+        >>> reset, step = arrayferry.in_jit(gym.make("CartPole-v1"), autoreset=True)
+        >>> @jax.jit
+        ... def rollout(key):
+        ...     state, obs = reset(key)
+        ...     actions = jax.numpy.tile(jax.numpy.array([0, 1]), 50)
+        ...     return jax.lax.scan(step, state, actions)[1]
+        >>> obs, reward, terminated, truncated, info = rollout(jax.random.key(0))
+        >>> obs.shape, float(reward.sum())
+        ((100, 4), 100.0)
+    """
+    import jax
+
+    if not isinstance(info, Mapping):
+        info = (info,) if isinstance(info, str) else tuple(info)
+    callback = by_buffers if buffers_work() else by_io
+    if (own := envpool.own_step(env)) is not None:
+        reset, step = envpool.functions(env, *own, tuple(info), callback)
+    else:
+        reset, step = _functions(Host(env, info, autoreset), callback)
+    # Compiled here, so that a call outside of `jit` is not compiled each time.
+    return jax.jit(reset), jax.jit(step)
+
+
+def _functions(host: Host, callback: Callable[..., Any]) -> tuple[Reset, Step]:
+    import jax
+
+    def reset(key: jax.Array, state: jax.Array | None = None) -> tuple[jax.Array, Any]:
+        after = jax.numpy.zeros(STATE.shape, STATE.dtype) if state is None else state
+        seed = jax.random.bits(key, (), "uint32") >> 1
+        call = partial(callback, host.reset, [STATE, *host.obs.leaves])
+        new, *values = guarded("reset", call)(after, seed)
+        return new, host.obs.build(iter(values))
+
+    def step(state: jax.Array, action: Any) -> tuple[jax.Array, Any]:
+        leaves = list(host.action.flatten(action))
+        for declared, leaf in zip(host.action.leaves, leaves):
+            declared.check(leaf, "the action must be as its space says")
+        call = partial(callback, host.step, [STATE, *host.leaves])
+        new, *values = guarded("step", call)(state, *leaves)
+        rest = iter(values)
+        return new, tuple(part.build(rest) for part in host.parts)
+
+    return reset, step

@@ -1,0 +1,153 @@
+"""EnvPool's own functions for compiled code, which need no callback, and the checks that they lack.
+
+They take any bytes for an action, and a state as often as one likes. But EnvPool counts the steps of each
+episode, which tells when another step was taken in between.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+
+from arrayferry._in_jit.callback import guarded
+from arrayferry._in_jit.declared import Array, Leaf, part_of_example
+from arrayferry._in_jit.host import refuse_state
+from arrayferry.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    import jax
+
+    # EnvPool's handle; of each environment, the number of steps in its episode, and whether this ended. The
+    # name says whose it is when a step is traced: another's would write into memory of other shapes.
+    State = dict[str, tuple[jax.Array, jax.Array, jax.Array]]
+
+__all__ = ["functions", "own_step"]
+
+_number = itertools.count(1)
+
+
+def own_step(env: Any) -> tuple[Any, Callable[..., Any]] | None:
+    """Return EnvPool's handle and step function; None if it has none here, or one that would be wrong."""
+    import jax
+
+    if not isinstance(env, VectorEnv) or not hasattr(type(env), "xla"):
+        return None
+    if env.is_async:  # type: ignore[attr-defined]
+        what = "EnvPool with batch_size, which steps some of its environments at a time"
+        raise UnsupportedError(what, "make it without batch_size")
+    if env.config["max_num_players"] > 1:  # type: ignore[attr-defined]
+        return None
+    arrays = [*env.spec.state_array_spec.values(), *env.spec.action_array_spec.values()]  # type: ignore[union-attr]
+    # It writes its own dtypes into whatever memory there is.
+    if any(jax.dtypes.canonicalize_dtype(one.dtype) != one.dtype for one in arrays):
+        return None
+    try:
+        handle, _, _, step = env.xla()  # type: ignore[attr-defined]
+    except RuntimeError:  # not on this platform
+        return None
+    return handle, step
+
+
+def functions(
+    env: Any, handle: Any, own: Callable[..., Any], names: tuple[str, ...], callback: Callable[..., Any]
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return `reset` and `step`, as `in_jit` does.
+
+    Args:
+        env: EnvPool's environment.
+        handle: the first of what its `xla()` returns.
+        own: the last of it, the step function.
+        names: the infos to return.
+        callback: how to call the host.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    declared = _declare_action(env)
+    zeros = {leaf.path: jnp.zeros(leaf.shape, leaf.dtype) for leaf in declared}
+    _, (seen, *_, infos) = jax.eval_shape(own, handle, zeros)
+    if unknown := [name for name in names if name not in infos]:
+        raise UnsupportedError(
+            f"EnvPool has no info {unknown[0]!r}", f"there are: {', '.join(infos)}", "info"
+        )
+    obs = part_of_example("obs", jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), seen))
+    writers = [leaf.writer() for leaf in obs.leaves]
+    start = Leaf("state", handle.shape, handle.dtype)
+
+    name = f"EnvPool {next(_number)}"
+
+    def opened(state: Any) -> Any:
+        if not isinstance(state, dict) or name not in state:
+            refuse_state(is_other=True)
+        return state[name]
+
+    def reset_on_host(outs: list[Array], handle: Array) -> None:
+        outs[0][...] = handle
+        for write, out, value in zip(writers, outs[1:], obs.flatten(env.reset()[0])):
+            write(out, value)
+
+    def reset(key: jax.Array, state: State | None = None) -> tuple[State, Any]:
+        call = partial(callback, reset_on_host, [start, *obs.leaves])
+        # EnvPool was seeded when it was made; the key is passed on to be refused where there are many.
+        seedless = guarded("reset", lambda handle, key: call(handle))
+        new, *values = seedless(handle if state is None else opened(state)[0], key)
+        steps, ended = jnp.zeros(env.num_envs, "int32"), jnp.zeros(env.num_envs, bool)
+        return {name: (new, steps, ended)}, obs.build(iter(values))
+
+    def step(state: State, action: Any) -> tuple[State, Any]:
+        old, steps, ended = opened(state)
+        members, in_range = _members(env, declared, action)
+        new, values = guarded("step", own)(old, members)
+        *rest, terminated, truncated, info = values
+        now = info["elapsed_step"]
+        # After its end an episode begins with 0, or goes on where a life of a game was lost.
+        follows = jnp.where(ended, (now == 0) | (now == steps), now == steps + 1)
+        is_right = (follows & in_range).all()
+        jax.lax.cond(is_right, lambda _: [], partial(callback, _refuse, []), in_range)
+        following = {name: (new, now, terminated | truncated)}
+        return following, (*rest, terminated, truncated, {one: info[one] for one in names})
+
+    return reset, step
+
+
+def _refuse(outs: list[Array], in_range: Array) -> None:
+    if not in_range.all():
+        hint = "reset, and go on within it"
+        raise UnsupportedError("an integer that its space does not have", hint, "action")
+    refuse_state(is_other=False)
+
+
+def _declare_action(env: Any) -> list[Leaf]:
+    specs = {key: one for key, one in env.spec.action_array_spec.items() if not key.endswith("env_id")}
+    shapes = {key: tuple(size for size in one.shape if size != -1) for key, one in specs.items()}
+    return [Leaf(key, (env.num_envs, *shapes[key]), np.dtype(one.dtype)) for key, one in specs.items()]
+
+
+def _members(env: Any, declared: list[Leaf], action: Any) -> tuple[dict[str, jax.Array], jax.Array]:
+    """Return an action's leaves by EnvPool's names, as it reads them; and where integers are in range."""
+    import jax
+    import jax.numpy as jnp
+
+    keyed = jax.tree_util.tree_flatten_with_path(
+        action if isinstance(action, dict) else {declared[-1].path: action}
+    )[0]
+    given = {".".join(str(getattr(key, "key", key)) for key in keys): value for keys, value in keyed}
+    names = [leaf.path for leaf in declared]
+    if given.keys() != set(names):
+        what = f"{list(given)} where {names} was declared"
+        raise UnsupportedError(what, "it must have the parts of its space", "action")
+    members, in_range = {}, jnp.ones(env.num_envs, bool)
+    for leaf in declared:
+        value, spec = given[leaf.path], env.spec.action_array_spec[leaf.path]
+        leaf.check(value, "EnvPool would read other memory")
+        member = value.astype(leaf.dtype)
+        if leaf.dtype.kind in "iu":
+            member = jnp.clip(member, *np.asarray([spec.minimum, spec.maximum], leaf.dtype))
+            in_range &= (member == value).reshape(env.num_envs, -1).all(1)
+        members[leaf.path] = member
+    return members, in_range

@@ -1,0 +1,161 @@
+"""The environment, which steps where Python runs; and the newest state, the only one that it takes."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from typing import Any, NoReturn
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from arrayferry._in_jit.declared import (
+    Array,
+    Leaf,
+    Part,
+    alone,
+    part_of_array,
+    part_of_example,
+    part_of_space,
+)
+from arrayferry.errors import UnsupportedError
+from arrayferry.spaces.batched import action_space_of, observation_space_of
+from arrayferry.wrappers import wrap
+
+__all__ = ["STATE", "Host", "refuse_state"]
+
+# Which environment it is, the number of its resets, and of its steps since. Zeros are no state.
+STATE = Leaf("state", (3,), np.dtype("uint32"))
+_number = itertools.count(1)
+
+
+def refuse_state(is_other: bool) -> NoReturn:
+    """Refuse a state of another environment, or one that is not the newest."""
+    used = "was used already, or is older than the last reset"
+    what = f"this state {'is of another environment' if is_other else used}"
+    raise UnsupportedError(what, "go on from the state that the last reset or step returned", "state")
+
+
+class Host:
+    """An environment whose steps write into arrays that were declared before.
+
+    Args:
+        env: the environment, of any framework.
+        info: as for `in_jit`.
+        autoreset: as for `in_jit`.
+
+    Attributes:
+        obs: the observation, declared.
+        action: the action, declared: a leaf may be of a dtype that `wrap` turns into the declared one.
+        parts: all values of a step, declared.
+        leaves: the leaves of all parts.
+    """
+
+    def __init__(self, env: Any, info: tuple[str, ...] | Mapping[str, Any], autoreset: bool) -> None:
+        self._env: Any = (
+            wrap(env, "numpy", dense_final=True) if isinstance(env, VectorEnv) else wrap(env, "numpy")
+        )
+        env = self._env
+        is_vector = isinstance(env, VectorEnv)
+        if not is_vector and not isinstance(env, gym.Env):
+            what = f"{type(env.unwrapped).__qualname__} is an environment of many agents"
+            raise UnsupportedError(what, "pass a Gymnasium environment, single or vector")
+        mode = env.metadata.get("autoreset_mode") if is_vector else None
+        mode = None if mode is None else AutoresetMode(mode)
+        if mode is AutoresetMode.DISABLED:
+            what = f"{type(env.unwrapped).__qualname__} leaves it to others to reset what has finished"
+            raise UnsupportedError(what, "make it with autoreset_mode=AutoresetMode.SAME_STEP")
+        self._resets = autoreset and not is_vector
+        if "final_obs" in info and not (self._resets or mode is AutoresetMode.SAME_STEP):
+            how = "make it with autoreset_mode=AutoresetMode.SAME_STEP" if is_vector else "autoreset=True"
+            what = "no final_obs where the step that ends an episode does not reset"
+            raise UnsupportedError(what, how, "info")
+        self._newest, self._lock = [next(_number), 0, 0], threading.Lock()
+        batch = (env.num_envs,) if is_vector else ()
+        objectives = getattr(env.unwrapped, "reward_space", None)  # as MO-Gymnasium has it
+        rewards = batch if objectives is None else (*batch, *objectives.shape)
+        self.obs = part_of_space("obs", observation_space_of(env))
+        self.action = part_of_space("action", action_space_of(env))
+        flags = [part_of_array(name, batch, bool) for name in ("terminated", "truncated")]
+        self.parts = [self.obs, part_of_array("reward", rewards, float), *flags, self._declare_info(info)]
+        self.leaves = [leaf for part in self.parts for leaf in part.leaves]
+        self._writers = [leaf.writer() for leaf in self.leaves]
+        self._is_flat = self.obs.flatten is alone and len(self.leaves) == len(self.parts) - 1
+
+    def reset(self, outs: list[Array], after: Array, seed: Array) -> None:
+        """Reset, if `after` is zeros or the newest state; write the new state and the observation."""
+        with self._lock:
+            if after.any():
+                self._refuse_old(after)
+            obs, _ = self._env.reset(seed=int(seed))
+            number, resets, _ = self._newest
+            self._newest = [number, (resets + 1) % 2**32, 0]
+            self._write(outs, self.obs.flatten(obs))
+
+    def step(self, outs: list[Array], state: Array, *action: Array) -> None:
+        """Step with an action, if this is the newest state; write the next one and all leaves.
+
+        XLA's memory is gone after the call. What the environment gets is its own: `wrap` sees to that.
+        """
+        with self._lock:
+            if state.tolist() != self._newest:
+                self._refuse_old(state)
+            values = self._env.step(self.action.build(iter(action)))
+            number, resets, steps = self._newest
+            self._newest = [number, resets, (steps + 1) % 2**32]
+            if self._resets and (values[2] or values[3]):
+                obs, *rest, info = values
+                values = self._env.reset()[0], *rest, {**info, "final_obs": obs}
+            self._write(outs, values if self._is_flat else self._flatten(values))
+
+    def _write(self, outs: list[Array], values: Iterable[Any]) -> None:
+        outs[0][...] = self._newest
+        for write, out, value in zip(self._writers, outs[1:], values):
+            write(out, value)
+
+    def _flatten(self, values: tuple[Any, ...]) -> Iterator[Any]:
+        for part, value in zip(self.parts, values):
+            yield from part.flatten(value)
+
+    def _refuse_old(self, state: Array) -> None:
+        if (found := state.tolist()) != self._newest:
+            refuse_state(is_other=found[0] != self._newest[0])
+
+    def _declare_info(self, info: tuple[str, ...] | Mapping[str, Any]) -> Part:
+        if isinstance(info, Mapping):
+            examples = {name: [one] for name, one in info.items()}
+        else:
+            examples = self._first_infos(info)
+        parts = {
+            name: self.obs if name == "final_obs" else part_of_example(f'info["{name}"]', *found)
+            for name, found in examples.items()
+        }
+        zeros = {
+            name: [np.zeros(one.shape, one.dtype) for one in part.leaves] for name, part in parts.items()
+        }
+
+        def flatten(found: dict[str, Any]) -> Iterator[Any]:
+            for name, part in parts.items():
+                yield from part.flatten(found[name]) if name in found else zeros[name]
+
+        leaves = [leaf for part in parts.values() for leaf in part.leaves]
+        return Part(leaves, flatten, lambda rest: {name: part.build(rest) for name, part in parts.items()})
+
+    def _first_infos(self, names: tuple[str, ...]) -> dict[str, list[Any]]:
+        """Look the named infos up in those of a first reset and step."""
+        wanted = [name for name in names if name != "final_obs"]
+        infos: list[dict[str, Any]] = []
+        if wanted:
+            space = deepcopy(action_space_of(self._env))  # theirs is not to be seeded
+            space.seed(0)
+            infos = [self._env.reset(seed=0)[1], self._env.step(space.sample())[-1]]
+        found = {name: [one[name] for one in infos if name in one] for name in names}
+        for name in wanted:
+            if not found[name]:
+                there = ", ".join({**infos[0], **infos[1], "final_obs": None})
+                hint = f'give an example of it, info={{"{name}": ...}}; there are: {there}'
+                raise UnsupportedError(f"no info {name!r} in the first reset or step", hint, "info")
+        return found
