@@ -29,6 +29,7 @@ MEETINGS = (
     ("phys2d/CartPole-v1", ("jax", "flax"), "torch"),  # an environment in JAX
     ("CartPole-v1", (), "jax"),
 )
+GOAL, MAX_STEPS = 400.0, 500_000  # mean return of the latest episodes, and when to give up
 
 
 def missing(*modules: str) -> str:
@@ -73,37 +74,49 @@ def meet(env_id: str, agent: str, console: Console) -> bool:
 
 def learn(folder: Path, quick: bool, console: Console) -> None:
     """Train an agent in torch on CartPole, and save its learning curve and an episode."""
-    import ppo_torch
+    from ppo_torch import train
 
     console.print("[bold]An agent in torch learns CartPole, an environment in NumPy[/]")
     history = []
     with console.status("training") as status:
-        for progress in ppo_torch.train(max_steps=4096 if quick else ppo_torch.MAX_STEPS):
-            history.append(progress)
-            status.update(f"training: mean return {progress.mean_return:.0f} of {ppo_torch.GOAL:.0f}")
-    last = history[-1]
-    console.print(
-        f"mean return {last.mean_return:.0f} after {last.steps:,} steps (goal: {ppo_torch.GOAL:.0f})"
-    )
+        for count, mean_return, policy in train(4096 if quick else MAX_STEPS):
+            history.append((count, mean_return, policy))
+            status.update(f"training: mean return {mean_return:.0f} of {GOAL:.0f}")
+            if mean_return >= GOAL:
+                break
+    steps, returns, policies = zip(*history)
+    console.print(f"mean return {returns[-1]:.0f} after {steps[-1]:,} steps (goal: {GOAL:.0f})")
     folder.mkdir(parents=True, exist_ok=True)
-    steps, returns = zip(*((one.steps, one.mean_return) for one in history))
-    plot_returns(folder / "learning_curve.png", steps, returns, ppo_torch.GOAL)
+    plot_returns(folder / "learning_curve.png", steps, returns)
     if install := missing("pygame"):
         console.print(f"[yellow]not shown:[/] frames of an episode: {install}")
     else:
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame needs no screen to render
-        plot_frames(folder / "episode.png", ppo_torch.play(last.policy))
+        plot_frames(folder / "episode.png", play(policies[-1]))
     console.print(f"pictures are in {folder}/\n")
 
 
-def plot_returns(file: Path, steps: Sequence[int], returns: Sequence[float], goal: float) -> None:
+def play(policy: Any) -> list[Any]:
+    """Play one episode greedily and return its rendered frames."""
+    env = arrayferry.wrap(gym.make("CartPole-v1", render_mode="rgb_array"), "torch")
+    obs, _ = env.reset(seed=0)
+    frames, done = [env.render()], False
+    while not done:
+        obs, _, terminated, truncated, _ = env.step(policy(obs).argmax())
+        frames.append(env.render())
+        done = terminated or truncated
+    env.close()
+    return frames
+
+
+def plot_returns(file: Path, steps: Sequence[int], returns: Sequence[float]) -> None:
     """Plot the mean return over the steps."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 3.5), layout="constrained")
     axes = figure.subplots()
     axes.plot(steps, returns)
-    axes.axhline(goal, color="grey", linestyle="--")
+    axes.axhline(GOAL, color="grey", linestyle="--")
     axes.set(title="CartPole-v1, an agent in torch", xlabel="steps", ylabel="mean return")
     figure.savefig(file)
 

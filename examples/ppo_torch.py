@@ -1,16 +1,7 @@
-"""Train a small PyTorch agent on CartPole, a NumPy environment: proximal policy optimisation (PPO).
+"""Train a PyTorch agent on CartPole, a NumPy environment: PPO in one file, as CleanRL has it [--quick]."""
 
-The agent only ever sees tensors: `arrayferry.wrap` converts what the environment takes and returns.
-
-    python examples/ppo_torch.py [--quick]
-"""
-
-from __future__ import annotations
-
-import argparse
-from collections import deque
+import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
@@ -20,117 +11,50 @@ from torch.distributions import Categorical
 
 import arrayferry
 
-GOAL = 400.0  # mean return of the latest episodes
-MAX_STEPS = 500_000
-ENVS, STEPS = 16, 64  # size of a rollout
-EPOCHS, BATCHES = 6, 4  # passes over a rollout
-GAMMA, LAMBDA, CLIP, ENTROPY, LEARNING_RATE = 0.99, 0.95, 0.2, 0.005, 3e-3
-LATEST = 20  # episodes in the mean return
+ENVS, STEPS, UPDATES, GAMMA, LAMBDA, CLIP = 16, 64, 16, 0.99, 0.95, 0.2
 
 
-@dataclass(frozen=True)
-class Progress:
-    """The state of training after a rollout."""
+def learn(policy: nn.Module, critic: nn.Module, optimizer: Any, last_obs: Any, rollout: list[Any]) -> None:
+    """Improve the policy and the critic on a rollout, whose steps are (obs, action, reward, done)."""
+    obs, action, reward, done = map(torch.stack, zip(*rollout))
+    old = Categorical(logits=policy(obs)).log_prob(action).detach()
+    value = critic(torch.cat([obs, last_obs[None]])).squeeze(-1).detach()
+    advantage = reward + GAMMA * ~done * value[1:] - value[:-1]
+    for step in reversed(range(STEPS - 1)):
+        advantage[step] += GAMMA * LAMBDA * ~done[step] * advantage[step + 1]
+    target, advantage = advantage + value[:-1], (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+    for _ in range(UPDATES):
+        chosen = Categorical(logits=policy(obs))
+        ratio = (chosen.log_prob(action) - old).exp()
+        gain = torch.minimum(ratio * advantage, ratio.clamp(1 - CLIP, 1 + CLIP) * advantage)
+        loss = 0.5 * (critic(obs).squeeze(-1) - target) ** 2 - gain - 0.005 * chosen.entropy()
+        optimizer.zero_grad()
+        loss.mean().backward()
+        optimizer.step()
 
-    policy: nn.Module
-    steps: int
-    mean_return: float  # 0 until enough episodes have ended
 
-
-def train(goal: float = GOAL, max_steps: int = MAX_STEPS, seed: int = 0) -> Iterator[Progress]:
-    """Train until the mean return reaches the goal or the steps run out; yield after each rollout."""
+def train(frames: int = 100_000, seed: int = 0) -> Iterator[tuple[int, float, nn.Module]]:
+    """Yield, after each rollout, the frames so far, the mean return of 20 episodes, and the policy."""
     torch.manual_seed(seed)
     torch.set_num_threads(1)  # the networks are too small to gain from more
-    envs = arrayferry.wrap(gym.make_vec("CartPole-v1", num_envs=ENVS), "torch")
-    policy, value = network(4, 2), network(4, 1)
-    optimizer = torch.optim.Adam([*policy.parameters(), *value.parameters()], lr=LEARNING_RATE)
-    returns: deque[float] = deque(maxlen=LATEST)
-    running, done = torch.zeros(ENVS), torch.zeros(ENVS, dtype=torch.bool)
+    bare = gym.vector.SyncVectorEnv([lambda: gym.make("CartPole-v1")] * ENVS, autoreset_mode="SameStep")
+    envs: Any = arrayferry.wrap(bare, "torch", dense_final=True)  # the line to add
+    envs = arrayferry.wrappers.vector.RecordEpisodeStatistics(envs, buffer_length=20)
+    policy, critic = (nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, n)) for n in (2, 1))
+    optimizer = torch.optim.Adam([*policy.parameters(), *critic.parameters()], lr=3e-3)
     obs, _ = envs.reset(seed=seed)
-    for steps in range(ENVS * STEPS, max_steps + 1, ENVS * STEPS):
+    for count in range(ENVS * STEPS, frames + 1, ENVS * STEPS):
         rollout = []
         for _ in range(STEPS):
             action = Categorical(logits=policy(obs)).sample()
-            next_obs, reward, terminated, truncated, _ = envs.step(action)
-            # The step after the end of an episode only resets: there is nothing to learn from it.
-            rollout.append((obs, action, reward, terminated, truncated, ~done))
-            running = torch.where(done, 0.0, running + reward)
-            done = terminated | truncated
-            returns.extend(running[done].tolist())
-            obs = next_obs
-        learn(policy, value, optimizer, obs, *(torch.stack(column) for column in zip(*rollout)))
-        mean_return = sum(returns) / LATEST if len(returns) == LATEST else 0.0
-        yield Progress(policy, steps, mean_return)
-        if mean_return >= goal:
-            break
-    envs.close()
-
-
-def network(inputs: int, outputs: int) -> nn.Module:
-    """Return a network with one hidden layer."""
-    return nn.Sequential(nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, outputs))
-
-
-def learn(
-    policy: nn.Module,
-    value: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    last_obs: torch.Tensor,
-    obs: torch.Tensor,
-    action: torch.Tensor,
-    reward: torch.Tensor,
-    terminated: torch.Tensor,
-    truncated: torch.Tensor,
-    valid: torch.Tensor,
-) -> None:
-    """Improve the policy and the value network on the valid steps of a rollout."""
-    with torch.no_grad():
-        values = value(torch.cat([obs, last_obs[None]])).squeeze(-1)
-        old = Categorical(logits=policy(obs)).log_prob(action)
-        advantage, later = torch.zeros_like(reward), torch.zeros(ENVS)
-        for t in reversed(range(STEPS)):
-            # In a step that ends an episode, the next observation is the last one of that episode.
-            error = reward[t] + GAMMA * values[t + 1] * ~terminated[t] - values[t]
-            later = error + GAMMA * LAMBDA * later * ~(terminated[t] | truncated[t])
-            advantage[t] = later
-        target = advantage + values[:-1]
-    data = [column[valid] for column in (obs, action, old, advantage, target)]
-    data[3] = (data[3] - data[3].mean()) / (data[3].std() + 1e-8)
-    for _ in range(EPOCHS):
-        for chosen in torch.randperm(len(data[0])).chunk(BATCHES):
-            obs_, action_, old_, advantage_, target_ = (column[chosen] for column in data)
-            distribution = Categorical(logits=policy(obs_))
-            ratio = (distribution.log_prob(action_) - old_).exp()
-            clipped = ratio.clamp(1 - CLIP, 1 + CLIP)
-            gain = torch.minimum(ratio * advantage_, clipped * advantage_).mean()
-            value_loss = (value(obs_).squeeze(-1) - target_).square().mean()
-            optimizer.zero_grad()
-            (0.5 * value_loss - gain - ENTROPY * distribution.entropy().mean()).backward()
-            nn.utils.clip_grad_norm_([*policy.parameters(), *value.parameters()], 0.5)
-            optimizer.step()
-
-
-def play(policy: nn.Module) -> list[Any]:
-    """Play one episode greedily and return its rendered frames."""
-    env = arrayferry.wrap(gym.make("CartPole-v1", render_mode="rgb_array"), "torch")
-    obs, _ = env.reset(seed=0)
-    frames, done = [env.render()], False
-    while not done:
-        obs, _, terminated, truncated, _ = env.step(policy(obs).argmax())
-        frames.append(env.render())
-        done = terminated or truncated
-    env.close()
-    return frames
-
-
-def main() -> None:
-    """Train and print the progress."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="take only a few steps")
-    arguments = parser.parse_args()
-    for progress in train(max_steps=4096 if arguments.quick else MAX_STEPS):
-        print(f"{progress.steps:7,} steps: mean return {progress.mean_return:.0f} of {GOAL:.0f}")
+            before, (obs, reward, terminated, truncated, info) = obs, envs.step(action)
+            if (cut := truncated & ~terminated).any():  # these episodes would have gone on
+                reward = reward + GAMMA * cut * critic(info["final_obs"]).squeeze(-1).detach()
+            rollout.append((before, action, reward, terminated | truncated))
+        learn(policy, critic, optimizer, obs, rollout)
+        yield count, sum(map(float, envs.return_queue)) / max(1, len(envs.return_queue)), policy
 
 
 if __name__ == "__main__":
-    main()
+    returns = [mean_return for _, mean_return, _ in train(8192 if "--quick" in sys.argv else 100_000)]
+    print(f"mean return {returns[-1]:.0f}")

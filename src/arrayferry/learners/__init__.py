@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from arrayferry.errors import NotInstalledError
+from arrayferry.errors import NotInstalledError, UnsupportedError
 
 if TYPE_CHECKING:
+    import gymnasium as gym
     from gymnasium.vector import VectorEnv
+    from torchrl.envs import EnvBase
 
+    from arrayferry.learners._rsl_rl import TensorDictVecEnv
     from arrayferry.learners._sb3 import GymnasiumVecEnv
 
-__all__ = ["sb3_vec_env"]
+__all__ = ["sb3_vec_env", "torchrl_env", "rsl_rl_vec_env"]
 
 
 def sb3_vec_env(envs: VectorEnv[Any, Any, Any]) -> GymnasiumVecEnv:
@@ -21,8 +24,8 @@ def sb3_vec_env(envs: VectorEnv[Any, Any, Any]) -> GymnasiumVecEnv:
     `info["terminal_observation"]` the last one, and `info["TimeLimit.truncated"]` whether it was cut short.
 
     Args:
-        envs: the vector environment. Its autoreset mode is SAME_STEP, or DISABLED; or NEXT_STEP, if it is a
-            `SyncVectorEnv` or an `AsyncVectorEnv`, which can reset some of their environments at once.
+        envs: the vector environment. Its autoreset mode is SAME_STEP, or DISABLED; or NEXT_STEP, if it is one
+            of Gymnasium's or ours, which can reset some of their environments at once.
 
     Raises:
         UnsupportedError: the environment does not say its autoreset mode, or would put a step without an
@@ -37,9 +40,81 @@ def sb3_vec_env(envs: VectorEnv[Any, Any, Any]) -> GymnasiumVecEnv:
         >>> venv.reset().shape
         (4, 4)
     """
+    _refuse_if_no_vector(envs)
     try:
         from arrayferry.learners._sb3 import GymnasiumVecEnv
     except ImportError as error:
         what = f"stable-baselines3 cannot be imported ({error})"
         raise NotInstalledError(what, "pip install stable-baselines3") from error
     return GymnasiumVecEnv(envs)
+
+
+def torchrl_env(env: gym.Env[Any, Any] | VectorEnv[Any, Any, Any], device: Any = None) -> EnvBase:
+    """Return an environment of any framework, single or vector, as one of TorchRL.
+
+    It is TorchRL's own `GymWrapper`, around a view whose observations and rewards are tensors of the dtypes
+    and shapes that TorchRL declares.
+
+    Args:
+        env: the environment. The autoreset mode of a vector is SAME_STEP or DISABLED: TorchRL refuses others.
+        device: where the tensors go; None for the CPU.
+
+    Raises:
+        UnsupportedError: the autoreset mode is SAME_STEP, and TorchRL would lose the final observations,
+            as it does those of a Discrete and of a Dict in a Dict.
+        NotInstalledError: TorchRL is not installed.
+
+    Example:
+        >>> import gymnasium as gym
+        >>> from arrayferry.learners import torchrl_env
+        >>> env = torchrl_env(gym.make("CartPole-v1"))
+        >>> env.rollout(3)["next", "reward"].shape
+        torch.Size([3, 1])
+    """
+    try:
+        from arrayferry.learners._torchrl import make_env
+    except ImportError as error:
+        raise NotInstalledError(f"torchrl cannot be imported ({error})", "pip install torchrl") from error
+    return make_env(env, device)
+
+
+def rsl_rl_vec_env(
+    envs: VectorEnv[Any, Any, Any], device: Any = None, *, seed: int | None = None
+) -> TensorDictVecEnv:
+    """Return a Gymnasium vector environment of any framework as a `VecEnv` of rsl_rl.
+
+    Observations are TensorDicts on the device; of a space that is no Dict, with the entry "observation".
+    `extras` are the infos, with "time_outs" for the episodes that were cut short; its "episode", if there is
+    one, is of the episodes that are over. `max_episode_length` is what the environment's `spec` says; where
+    it says nothing, it is the largest int32, since rsl_rl takes no infinity.
+
+    Args:
+        envs: the vector environment. Its autoreset mode is SAME_STEP, and its actions are a Box.
+        device: where the tensors go; None for the CPU.
+        seed: the seed of the first reset.
+
+    Raises:
+        UnsupportedError: the environment has another autoreset mode, or another action space.
+        NotInstalledError: rsl_rl is not installed.
+
+    Example:
+        >>> import gymnasium as gym
+        >>> from arrayferry.learners import rsl_rl_vec_env
+        >>> same = {"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP}
+        >>> envs = gym.make_vec("Pendulum-v1", 4, vectorization_mode="sync", vector_kwargs=same)
+        >>> rsl_rl_vec_env(envs).get_observations()["observation"].shape
+        torch.Size([4, 3])
+    """
+    _refuse_if_no_vector(envs)
+    try:
+        from arrayferry.learners._rsl_rl import TensorDictVecEnv
+    except ImportError as error:
+        raise NotInstalledError(f"rsl_rl cannot be imported ({error})", "pip install rsl-rl-lib") from error
+    return TensorDictVecEnv(envs, device, seed)
+
+
+def _refuse_if_no_vector(envs: Any) -> None:
+    if not (hasattr(envs, "num_envs") and hasattr(envs, "single_action_space")):
+        what = f"a {type(envs).__qualname__} is not a vector environment"
+        hint = "make many: gymnasium.make_vec(id, 8), or arrayferry.envs.as_gymnasium(env, 64) of one in JAX"
+        raise UnsupportedError(what, hint)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
+from gymnasium.wrappers.vector import RecordEpisodeStatistics as TheirStatistics
 from stable_baselines3.common.env_util import is_wrapped
 from stable_baselines3.common.vec_env import VecEnv
 
+from arrayferry.envs._environments import JaxVectorEnv
 from arrayferry.errors import UnsupportedError
+from arrayferry.scale import ProcessVectorEnv, RayVectorEnv
 from arrayferry.wrappers import wrap
+from arrayferry.wrappers.vector import RecordEpisodeStatistics
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -20,8 +24,12 @@ __all__ = ["GymnasiumVecEnv"]
 
 Info = dict[str, Any]
 
+_THEIRS = SyncVectorEnv, AsyncVectorEnv
+# Those that reset some of their environments at once, whatever their autoreset mode.
+_RESETTABLE = *_THEIRS, ProcessVectorEnv, RayVectorEnv, JaxVectorEnv
+
 # What a step that resets as well tells of the episode that is over, whoever puts it there.
-_OF_THE_EPISODE = ("TimeLimit.truncated", "episode")
+_OF_THE_EPISODE = ("TimeLimit.truncated", "episode", "fault", "fault_reason")
 
 
 class GymnasiumVecEnv(VecEnv):
@@ -66,6 +74,11 @@ class GymnasiumVecEnv(VecEnv):
         if self._resets_itself:
             for index in over:
                 row = rows[index]
+                if "final_obs" not in row:
+                    what = (
+                        f"{type(self.envs.unwrapped).__name__} resets itself, and its info has no final_obs"
+                    )
+                    raise UnsupportedError(what, "put it there, or use AutoresetMode.DISABLED")
                 told = {"terminal_observation": row.pop("final_obs")}
                 told |= {name: row.pop(name) for name in _OF_THE_EPISODE if name in row}
                 if (final := row.pop("final_info", None)) is not None:  # else the infos are of both
@@ -74,7 +87,7 @@ class GymnasiumVecEnv(VecEnv):
                     self.reset_infos[index], rows[index] = dict(row), {**row, **told}
             return obs
         for index in over:
-            rows[index]["terminal_observation"] = _row(obs, index)
+            rows[index]["terminal_observation"] = _row(obs, index, self.num_envs)
         new, infos = self.envs.reset(options={"reset_mask": done})
         resets = _rows(infos, self.num_envs)
         for index in over:
@@ -147,11 +160,29 @@ def _resets_itself(envs: VectorEnv[Any, Any, Any]) -> bool:
     if mode is None:
         what = f"{type(envs.unwrapped).__name__} does not say what it does when an episode ends"
         raise UnsupportedError(what, 'set its metadata["autoreset_mode"] to a gymnasium.vector.AutoresetMode')
-    mode = AutoresetMode(mode)
-    if mode is AutoresetMode.NEXT_STEP and not isinstance(envs.unwrapped, (SyncVectorEnv, AsyncVectorEnv)):
-        what = f"{type(envs.unwrapped).__name__} resets in the next step, which has no action to learn from"
+    mode, inner = AutoresetMode(mode), envs.unwrapped
+    if mode is AutoresetMode.NEXT_STEP and not isinstance(inner, _RESETTABLE):
+        what = f"{type(inner).__name__} resets in the next step, which has no action to learn from"
         raise UnsupportedError(what, "make it with autoreset_mode=AutoresetMode.SAME_STEP or DISABLED")
+    forgets = isinstance(inner, _THEIRS) and mode is not AutoresetMode.SAME_STEP
+    if forgets and any(map(_miscounts, _layers(envs))):
+        what = "gymnasium's RecordEpisodeStatistics forgets all episodes when one environment is reset"
+        hint = (
+            "use arrayferry.wrappers.vector's, or Stable-Baselines3's VecMonitor, or AutoresetMode.SAME_STEP"
+        )
+        raise UnsupportedError(what, hint)
     return mode is AutoresetMode.SAME_STEP
+
+
+def _layers(envs: Any) -> Iterator[Any]:
+    while isinstance(envs, VectorWrapper):
+        yield envs
+        envs = envs.env
+
+
+def _miscounts(envs: Any) -> bool:
+    """Whether these are statistics that seek the mask of a reset where the environment has taken it out."""
+    return isinstance(envs, TheirStatistics) and not isinstance(envs, RecordEpisodeStatistics)
 
 
 def _as_one(seeds: list[int | None]) -> Any:
@@ -169,17 +200,27 @@ def _rows(infos: Info, count: int) -> list[Info]:
         if key.startswith("_") and key[1:] in infos:
             continue
         there = infos.get(f"_{key}", [True] * count)
-        parts = _rows(values, count) if isinstance(values, dict) else None
-        for index, row in enumerate(rows):
-            if there[index]:
-                row[key] = _row(values, index) if parts is None else parts[index]
+        if isinstance(values, dict):
+            values = _rows(values, count)
+        elif not _has_rows(values, count):
+            values = [_row(values, index, count) for index in range(count)]
+        for row, value, is_there in zip(rows, values, there):
+            if is_there:
+                row[key] = value
     return rows
 
 
-def _row(obs: Any, index: int) -> Any:
+def _row(values: Any, index: int, count: int) -> Any:
     """Return what belongs to one environment."""
-    if isinstance(obs, dict):
-        return {key: _row(value, index) for key, value in obs.items()}
-    if isinstance(obs, tuple):
-        return tuple(_row(one, index) for one in obs)
-    return obs[index] if np.ndim(obs) else obs  # a number is for all
+    if isinstance(values, dict):
+        return {key: _row(value, index, count) for key, value in values.items()}
+    if isinstance(values, tuple):
+        return tuple(_row(one, index, count) for one in values)
+    return values[index] if _has_rows(values, count) else values  # what is not of each is for all
+
+
+def _has_rows(values: Any, count: int) -> bool:
+    """Whether these are values of each environment."""
+    if isinstance(values, np.ndarray):
+        return bool(values.shape[:1] == (count,))
+    return isinstance(values, list) and len(values) == count

@@ -1,0 +1,60 @@
+"""A vector environment of Gymnasium as a `VecEnv` of rsl_rl."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from rsl_rl.env import VecEnv
+
+from arrayferry.errors import UnsupportedError
+from arrayferry.wrappers import wrap
+
+__all__ = ["TensorDictVecEnv"]
+
+
+class TensorDictVecEnv(VecEnv):  # type: ignore[misc]  # rsl_rl has no types
+    """See `rsl_rl_vec_env`."""
+
+    def __init__(self, envs: VectorEnv[Any, Any, Any], device: Any, seed: int | None) -> None:
+        import torch
+
+        mode, space = envs.metadata.get("autoreset_mode"), envs.single_action_space
+        if mode is None or AutoresetMode(mode) is not AutoresetMode.SAME_STEP:
+            what = f"{type(envs.unwrapped).__name__} has the autoreset mode {mode}"
+            raise UnsupportedError(what, "rsl_rl takes AutoresetMode.SAME_STEP: make it with that")
+        if not isinstance(space, spaces.Box):
+            what = f"the action space {space}, and rsl_rl's actions are real numbers"
+            raise UnsupportedError(what, "put a TransformAction with a Box around the environment")
+        self.envs: Any = wrap(envs, "torch", device, reward_dtype="float32", as_tensordict=True)
+        self._shape = (envs.num_envs, *space.shape)
+        self.num_envs, self.num_actions = envs.num_envs, prod(space.shape)
+        # Where none is told: rsl_rl draws lengths below it, and cannot draw them below 0 or infinity.
+        self.max_episode_length = (
+            getattr(envs.spec, "max_episode_steps", None) or torch.iinfo(torch.int32).max
+        )
+        self.device, self.cfg = torch.device(device or "cpu"), dict[str, Any]()
+        self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
+        self._obs, _ = self.envs.reset(seed=seed)
+
+    def get_observations(self) -> Any:
+        """Return the observations that the next actions answer."""
+        return self._obs
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
+        """Step all environments; those whose episode is over have been reset."""
+        taken = actions.reshape(self._shape)
+        self._obs, reward, terminated, truncated, info = self.envs.step(taken)
+        done = terminated | truncated
+        self.episode_length_buf = (self.episode_length_buf + 1) * ~done
+        extras = {**info, "time_outs": truncated & ~terminated}
+        if "_episode" in info:  # rsl_rl logs the mean of what is there: not of the episodes that go on
+            over = info["_episode"]
+            extras["episode"] = {key: values[over] for key, values in info["episode"].items()}
+        return self._obs, reward, done, extras
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.envs.close()
