@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from bars import svg
 from matplotlib.figure import Figure
 from works import BARE, BY_HAND, OURS, THEIRS
 
@@ -13,41 +14,12 @@ _COLOURS = {OURS: "#1f6f8b", BY_HAND: "#b8b8b8", THEIRS: "#d98b5f", "torch": "#1
 
 def draw(results: dict[str, Any], folder: Path) -> None:
     """All pictures, as SVG."""
-    (folder / "step.svg").write_text(step(results["CartPole-v1"]))
+    times = results["CartPole-v1"]
+    (folder / "step.svg").write_text(
+        svg("CartPole-v1 to torch: microseconds a step", times, times[BARE], OURS)
+    )
     bars(results["overhead"], folder / "overhead.svg")
     lines(results, folder / "growth.svg")
-
-
-# Written by hand, so that it follows the reader's colours and is large enough on a phone.
-_STEP = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 480 {height}" role="img" aria-label="{label}">
-<style>
-text {{ font: 17px system-ui, sans-serif; fill: #1b1b1b }}
-.small {{ font-size: 14px; fill: #666 }}
-.bare {{ fill: #b0b8bd }} .rest {{ fill: #d98b5f }} .ours {{ fill: #2a8fb3 }}
-@media (prefers-color-scheme: dark) {{
-  text {{ fill: #eee }} .small {{ fill: #aaa }} .bare {{ fill: #5d666c }}
-}}
-</style>
-<text class="small" x="2" y="18">CartPole-v1 to torch: microseconds a step</text>
-{rows}
-</svg>
-"""
-_ROW = """<text x="2" y="{text}">{name}</text>
-<rect class="bare" x="110" y="{y}" width="{bare:.1f}" height="26"/>
-<rect class="{kind}" x="{start:.1f}" y="{y}" width="{added:.1f}" height="26"/>
-<text x="{end:.1f}" y="{text}">{us:.1f}</text>"""
-
-
-def step(times: dict[str, float]) -> str:
-    """Four bars on a linear scale: a whole step, bare and with each rival, in microseconds."""
-    scale, bare, rows = 310 / max(times.values()), times[BARE], []
-    for index, (name, us) in enumerate(times.items()):
-        y, added = 34 + 38 * index, max(us - bare, 0) * scale
-        start, kind = 110 + bare * scale, "ours" if name == OURS else "rest"
-        place = {"y": y, "text": y + 19, "start": start, "added": added, "end": start + added + 8}
-        rows.append(_ROW.format(name=name, bare=bare * scale, kind=kind, us=us, **place))
-    label = ", ".join(f"{name} {us:.1f}" for name, us in times.items()) + " microseconds a step"
-    return _STEP.format(height=38 * len(times) + 40, label=label, rows="\n".join(rows))
 
 
 def bars(overhead: dict[str, dict[str, float]], file: Path) -> None:

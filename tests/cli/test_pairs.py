@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 from arrayferry.cli.pairs import examine
+
+# Until Python 3.11, whoever calls a function holds its arguments while it runs.
+TEMPORARY = "copied" if sys.version_info < (3, 11) else "taken over"
 
 
 def test_every_pair(pair):
@@ -18,4 +23,4 @@ def test_every_pair(pair):
 
 def test_numpy_is_taken_over_and_shared():
     found = examine("numpy", "numpy")
-    assert (found.temporary, found.shares, found.route) == ("taken over", "yes", ("numpy", "numpy"))
+    assert (found.temporary, found.shares, found.route) == (TEMPORARY, "yes", ("numpy", "numpy"))

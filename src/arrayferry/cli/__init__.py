@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "rich":
             raise
-        print('arrayferry: the command needs rich: pip install "arrayferry[cli]"', file=sys.stderr)
+        print("arrayferry: the command needs rich: pip install rich", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\narrayferry: stopped", file=sys.stderr)

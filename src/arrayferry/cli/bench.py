@@ -1,4 +1,4 @@
-"""`arrayferry bench`: what a wrapper adds to a step of an environment.
+"""`arrayferry bench`: what a wrapper adds to a step of an environment, and what worker processes do to it.
 
 Each rival steps an environment of its own, from the same seed and with the same actions.
 """
@@ -9,11 +9,14 @@ import subprocess
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from functools import partial
 from itertools import cycle, islice
 from time import perf_counter
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from rich.markup import escape
 
 import arrayferry
@@ -22,15 +25,18 @@ from arrayferry._explain.leaves import flat
 from arrayferry._explain.render import rich_table
 from arrayferry.cli.environments import add_environment, count, default_target, make, title_of
 from arrayferry.cli.screen import Outcome, progress
+from arrayferry.scale import ProcessVectorEnv
 
-SUMMARY = "measure what a wrapper adds to a step: ours, and Gymnasium's"
+SUMMARY = "measure what a wrapper adds to a step, or what worker processes save"
 EXAMPLES = """\
 arrayferry bench
 arrayferry bench Pendulum-v1 --to jax
-arrayferry bench my_package:MyEnv-v0 --to torch --vector 16 --json"""
+arrayferry bench my_package:MyEnv-v0 --to torch --vector 16 --json
+arrayferry bench my_package:MyEnv-v0 --vector 16 --workers 4"""
 EXITS_WITH_1 = "the environment fails"
 
 BARE, GYMNASIUM, OURS = "bare", "Gymnasium's wrapper", "arrayferry"
+SYNC, ASYNC, WORKERS = "SyncVectorEnv", "AsyncVectorEnv", "ProcessVectorEnv"
 _BAR = 24  # characters
 _FEWEST, _MOST = 8, 512  # steps of a trip
 _ACTIONS, _SEED = 64, 0
@@ -39,13 +45,21 @@ Trip = Callable[[int], "list[float]"]  # take that many steps from the start, re
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the environment, the framework and the number of laps."""
+    """Add the environment, the framework, the number of laps and that of workers."""
     add_environment(parser, default="CartPole-v1")
     parser.add_argument("--laps", metavar="N", type=count, default=30, help="turns of each (default: 30)")
+    parser.add_argument(
+        "--workers",
+        metavar="N",
+        type=count,
+        help="compare ways to step a vector of environments instead (default: 8): Gymnasium's, and N workers",
+    )
 
 
 def run(arguments: Namespace) -> Outcome:
     """Measure all rivals that work."""
+    if arguments.workers:
+        return compare_vectors(arguments.env, arguments.vector or 8, arguments.workers, arguments.laps)
     what = arguments.env, arguments.vector, arguments.to or default_target()
     title = title_of(*what)
     trips = {name: rival(name, *what) for name in (BARE, OURS)}  # wrong arguments raise here
@@ -90,6 +104,58 @@ def rival(name: str, env_name: str, vector: int | None, to: str) -> Trip:
     return trip
 
 
+def compare_vectors(env_name: str, num_envs: int, workers: int, laps: int) -> Outcome:
+    """Measure Gymnasium's vector environments, and ours with worker processes."""
+    env_fns = [partial(make, env_name)] * num_envs
+    makers: dict[str, Callable[[], Any]] = {
+        SYNC: lambda: SyncVectorEnv(env_fns),
+        ASYNC: lambda: AsyncVectorEnv(env_fns, context="forkserver"),  # a fork would hang where JAX runs
+        WORKERS: lambda: ProcessVectorEnv(env_fns, workers),
+    }
+    title = f"{env_name} x {num_envs}, {workers} worker{'s' if workers > 1 else ''}"
+    trips: dict[str, Trip] = {}
+    problems: dict[str, str] = {}
+    make(env_name).close()  # wrong arguments raise here
+    with ExitStack() as stack, progress() as bar:
+        for name, maker in makers.items():
+            try:
+                envs = maker()
+                stack.callback(envs.close)
+                trips[name] = vector_trip(envs)
+                trips[name](_FEWEST)
+            except Exception as error:
+                if name == SYNC:  # it is the environment that fails
+                    raise
+                trips.pop(name, None)
+                problems[name] = f"{type(error).__name__}: {error}".splitlines()[0]
+        best = replay(trips, bar.track(range(laps), description=f"{title}: taking turns"))
+    times = {name: seconds * 1e6 for name, seconds in best.items()}
+    rows = [
+        (name, f"{time:.0f}", f"{1e6 * num_envs / time:,.0f}", _bar(time, times))
+        for name, time in times.items()
+    ]
+    shown: list[Any] = [rich_table(title, ("", ">µs a step", ">env steps/s", ""), rows)]
+    shown += [f"{name}: [red]{escape(problem)}[/]" for name, problem in problems.items()]
+    return Outcome(shown, {"title": title, "microseconds": times, "problems": problems})
+
+
+def vector_trip(envs: Any) -> Trip:
+    """Return trips through a vector environment."""
+    envs.action_space.seed(_SEED)
+    actions = [envs.action_space.sample() for _ in range(_ACTIONS)]
+
+    def trip(steps: int) -> list[float]:
+        envs.reset(seed=_SEED)
+        times = []
+        for action in islice(cycle(actions), steps):
+            start = perf_counter()
+            envs.step(action)
+            times.append(perf_counter() - start)
+        return times
+
+    return trip
+
+
 def problem_with(name: str, env_name: str, vector: int | None, to: str, steps: int = 50) -> str:
     """Return why a rival fails, or an empty string. Try it in another process, which it may crash."""
     code = f"from arrayferry.cli.bench import rival; rival{name, env_name, vector, to}({steps})"
@@ -117,6 +183,9 @@ def replay(trips: Mapping[str, Trip], laps: Iterable[int], seconds: float = 0.02
 
 def _rows(times: Mapping[str, float]) -> Iterator[tuple[str, ...]]:
     for name, time in times.items():
-        bar = "█" * max(1, round(_BAR * time / max(times.values())))
         added = "" if name == BARE else f"{max(0.0, time - times[BARE]):.1f}"
-        yield name, f"{time:.1f}", added, f"[cyan]{bar}[/]"
+        yield name, f"{time:.1f}", added, _bar(time, times)
+
+
+def _bar(time: float, times: Mapping[str, float]) -> str:
+    return f"[cyan]{'█' * max(1, round(_BAR * time / max(times.values())))}[/]"
