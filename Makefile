@@ -18,6 +18,9 @@ BENCH_VENV ?= .venv-bench
 PYTHONS ?=# the interpreters of `make wheel`; all that there are, unless you name them
 AGENTS_VENV ?= .venv-agents
 
+RAY_VENV ?= .venv-ray
+LEARNERS_VENV ?= .venv-learners
+
 ENVS_VENV   ?= .venv-envs
 ENVS_EXTRAS ?= jax-envs,torch,test,test-envs# with MuJoCo Playground: make test-envs ENVS_EXTRAS=...,playground
 
@@ -32,7 +35,7 @@ PURE   := $(addprefix tests/,core frameworks spaces wrappers test_speed.py)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-pure test-asan test-oldest test-newest test-tf-paddle stress bench coverage lint docs wheel release-check test-agents test-field test-envs bench-envs clean
+.PHONY: help demo test test-pure test-asan test-oldest test-newest test-tf-paddle stress bench coverage lint docs wheel release-check test-agents test-field test-envs bench-envs bench-scale test-ray bench-ray test-learners clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,7 +53,8 @@ test-pure: $(READY) ## the tests of what is also written in C, without the C
 test-asan: $(READY) ## the tests of the core, with the C under the address and undefined-behaviour sanitizers
 	@rm -rf $(ASAN) && mkdir -p $(ASAN) && cp -r pyproject.toml src tests tools $(ASAN)
 	@$(BIN)/python tools/build_c.py $(ASAN)/src/arrayferry/_core $(SANITIZE)
-	@cd $(ASAN) && LD_PRELOAD="$(foreach lib,asan stdc++,$(shell $(CC) -print-file-name=lib$(lib).so))" \
+	@# its frames are larger than the interpreter's limits assume
+	@ulimit -s unlimited; cd $(ASAN) && LD_PRELOAD="$(foreach lib,asan stdc++,$(shell $(CC) -print-file-name=lib$(lib).so))" \
 		ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=src:tests \
 		$(abspath $(BIN))/$(PYTEST) -p no:cacheprovider tests/core $(ARGS)
 
@@ -66,11 +70,17 @@ test-tf-paddle: $(TFP_VENV)/.ready ## the tests of TensorFlow and Paddle, in an 
 test-agents: $(AGENTS_VENV)/.ready ## the tests of learners with many agents, in an environment of their own
 	@$(AGENTS_VENV)/bin/$(PYTEST) -m agents tests/agents $(ARGS)
 
+test-learners: $(LEARNERS_VENV)/.ready ## every learner's own tests, and the runs in which each learns CartPole
+	@$(LEARNERS_VENV)/bin/$(PYTEST) -m "not stress" tests/learners tests/test_docs.py tests/test_examples.py -k "learn or with_ or ppo" $(ARGS)
+
 test-field: $(FIELD_VENV)/.ready ## the environments of other packages, and Warp, in an environment of their own
-	@$(FIELD_VENV)/bin/$(PYTEST) tests/field $(ARGS)
+	@$(FIELD_VENV)/bin/$(PYTEST) tests/field "tests/test_examples.py::test_each_example_runs[ppo_in_jit]" $(ARGS)
 
 test-envs: $(ENVS_VENV)/.ready ## the tests of environments written in JAX, with the packages that make them
 	@$(ENVS_VENV)/bin/$(PYTEST) -n $(WORKERS) tests/envs/test_packages.py "tests/test_examples.py::test_each_example_runs[gymnax_torch]" $(ARGS)
+
+test-ray: $(RAY_VENV)/.ready ## the tests of Ray's actors and RLlib, on clusters of this machine; ARGS="-m stress" for the goals in full
+	@$(RAY_VENV)/bin/$(PYTEST) tests/scale/test_ray.py "tests/test_examples.py::test_each_example_runs[rllib_jax]" $(ARGS)
 
 stress: $(VENV)/.ready-stress ## every goal of docs/reliability.md, with its figures; half an hour, ARGS=--quick for less
 	@$(if $(or $(findstring --quick,$(ARGS)),$(findstring --only,$(ARGS))),,$(BIN)/$(PYTEST) -n $(WORKERS) -m stress)
@@ -81,6 +91,12 @@ bench: $(BENCH_VENV)/.ready ## how fast it is here, against all rivals
 
 bench-envs: $(ENVS_VENV)/.ready-bench ## how fast environments written in JAX are, stepped from torch
 	@$(ENVS_VENV)/bin/python -W ignore benchmarks/jax_envs.py $(ARGS)
+
+bench-ray: $(RAY_VENV)/.ready ## what RayVectorEnv adds to bare actor calls
+	@$(RAY_VENV)/bin/python -W ignore benchmarks/scale_ray.py $(ARGS)
+
+bench-scale: $(READY) ## how fast worker processes are, against Gymnasium's vector environments
+	@cd benchmarks && $(abspath $(BIN))/python scale.py $(ARGS)
 
 coverage: $(READY) ## the tests, and the lines that they do not reach
 	@$(BIN)/$(PYTEST) -n $(WORKERS) --cov --cov-report=term $(ARGS)
@@ -100,7 +116,7 @@ docs: $(VENV)/.ready-docs ## the documentation, as HTML
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-wheel: .venv-wheel/.ready ## sdist and wheels in dist/, each installed and tried in every Python: about 3 minutes
+wheel: .venv-wheel/.ready ## sdist and wheels in dist/, each installed and tried in every Python: about 2 minutes
 	@.venv-wheel/bin/python tools/wheel.py $(PYTHONS)
 
 release-check: ## whether version, changelog and ARRAYFERRY_HOME are ready: make release-check TAG=v1.2.3
@@ -159,3 +175,9 @@ $(TFP_VENV)/.ready: $(BUILT)
 
 $(AGENTS_VENV)/.ready: $(BUILT)
 	$(call install,$(AGENTS_VENV),-e ".[test-agents]",learners with many agents (about 3 GB; some minutes))
+
+$(RAY_VENV)/.ready: $(BUILT)
+	$(call install,$(RAY_VENV),-e ".[test-ray]",Ray and RLlib (about 3 GB; some minutes))
+
+$(LEARNERS_VENV)/.ready: $(BUILT)
+	$(call install,$(LEARNERS_VENV),-e ".[test-every-learner]",every learner (about 4 GB; some minutes))

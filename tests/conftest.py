@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from importlib.metadata import version
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 
@@ -34,6 +35,9 @@ for new, old in {"Taxi-v4": "Taxi-v3", "CliffWalking-v1": "CliffWalking-v0"}.ite
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# Before Ray is imported: it listens on the loopback interface only, and tells nobody that it runs.
+os.environ |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+
 # Examples are cheap and the machine may be busy: no deadline, and slowness is no failure.
 settings.register_profile(
     "default",
@@ -58,7 +62,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test whose `needs` are newer than what is installed: `@pytest.mark.needs("numpy>=2.1")`."""
     for mark in item.iter_markers("needs"):
         needed = Requirement(mark.args[0])
-        if version(needed.name) not in needed.specifier:
+        if find_spec(needed.name) is None or version(needed.name) not in needed.specifier:
             pytest.skip(f"needs {needed}")
 
 

@@ -74,7 +74,7 @@ def test_a_step_takes_few_calls(name, make, in_c, in_python):
 
 @pytest.mark.needs("gymnasium>=1.2")  # the first with an ArrayConversion
 @pytest.mark.skipif(speedups is None, reason="a call in Python says little about its time")
-@pytest.mark.parametrize(("name", "less"), [("torch", 1.5), ("jax", 2.5)])
+@pytest.mark.parametrize(("name", "less"), [("torch", 1.5), pytest.param("jax", 2.5, marks=FAST_JAX)])
 @pytest.mark.parametrize("make", [lambda: Observed(new), lambda: Observed(dict_of(8)), ZeroVector])
 def test_fewer_calls_than_gymnasiums_wrapper(name, less, make):
     module = pytest.importorskip({"torch": "torch", "jax": "jax.numpy"}[name])
@@ -103,9 +103,8 @@ def test_cost_is_linear_in_leaves_and_free_of_depth(name):
 
     hundred = cost(dict_of(100))
     assert cost(dict_of(1000)) <= 10.5 * hundred
-    assert (
-        cost(lambda: under(100)) - hundred <= 100 * 16
-    )  # a few calls for each dict and leaf below the C walk
+    # A few calls for each dict and leaf below the C walk.
+    assert cost(lambda: under(100)) - hundred <= 100 * 18
 
 
 @pytest.mark.parametrize("name", ["torch", "jax", "numpy"])

@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTHING: dict[str, str] = {}
-NO_COMPILER = {"CC": "/bin/false"}
+NO_COMPILER = {"CC": "/bin/false", "PIP_NO_CACHE_DIR": "1"}  # pip keeps what it built from an sdist
 REQUIRED = {"ARRAYFERRY_REQUIRE_SPEEDUPS": "1"}
 PURE = {"ARRAYFERRY_PURE_WHEEL": "1"}
 BUILT = re.compile(r"\.(so|pyd|dylib)$")

@@ -6,7 +6,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Mapping
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -15,16 +15,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+from tensordict import TensorDict
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import arrayferry
 from arrayferry import Converter, FerryError, Framework, convert, wrappers
 from arrayferry._core import registry, type_cache
+from arrayferry._in_jit.declared import part_of_example, part_of_space
+from arrayferry._in_jit.host import STATE, Host
+from arrayferry.envs import as_gymnasium, as_parallel, brax, dm_env, func_env, jumanji, register_environment
+from arrayferry.envs._spaces import from_gymnax
 from arrayferry.testing import at_offset
-from arrayferry.wrappers import _watch
+from arrayferry.wrappers import _kinds, _watch
 from arrayferry.wrappers._autoreset import with_dense_final
 from arrayferry.wrappers._place import Place
 from arrayferry.wrappers.pettingzoo import AECArrayConversion, ParallelArrayConversion
+from envs.walk import Walk, interface
 from reliability.inputs import INPUTS, REFUSALS, _on_two, _read_only
 from zoo import Zoo, aec
 
@@ -201,6 +207,11 @@ def _abstract_sharding() -> Any:
     return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("env"))
 
 
+def _wrap_on_two(environments: int, *axes: str | None) -> Any:
+    vector = gym.vector.SyncVectorEnv([_single] * environments)
+    return arrayferry.wrap(vector, "jax", _on_two("x").sharding.update(spec=axes))
+
+
 def _in_fake_mode() -> Any:
     with FakeTensorMode():
         return convert(F4.copy(), "torch")
@@ -221,6 +232,8 @@ OPTIONS: dict[str, Call] = {
     "a recorded sharding over more devices than there are": lambda: Converter(
         "jax", {"mesh": {"env": 99}, "spec": ["env"], "devices": ["cpu:98"] * 99, "memory_kind": None}
     ),
+    "three environments on two devices": lambda: _wrap_on_two(3, "x"),
+    "a sharding of another axis than that of the environments": lambda: _wrap_on_two(4, None, "x"),
     "env_device=object()": lambda: arrayferry.wrap(_single(), "numpy", env_device=object()),
     "torch in FakeTensorMode": _in_fake_mode,
     "JAX in a forked process, where it had started before": _as_if_forked,
@@ -256,6 +269,10 @@ class _Odd(gym.Env[Any, Any]):
         return self.result
 
 
+class _WithText(_Odd):
+    observation_space = gym.spaces.Dict(word=gym.spaces.Text(5))
+
+
 def _step(*result: Any) -> Call:
     return lambda: arrayferry.wrap(_Odd(*result), "numpy").step(0)
 
@@ -274,6 +291,20 @@ def _objects(*elements: Any) -> Any:
     return array
 
 
+def _tensordict_on_a_mesh() -> Any:
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
+        arrayferry.wrap(_vector(), "torch", (mesh, [torch.distributed.tensor.Shard(0)]), as_tensordict=True)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def _without_tensordict() -> Any:
+    with patch.dict(sys.modules, {"tensordict": None}):
+        arrayferry.wrap(_single(), "torch", as_tensordict=True)
+
+
 def _sanitize_by_variable() -> Any:
     with patch.dict(os.environ, ARRAYFERRY_SANITIZE="on"):
         _watch._from_environment()
@@ -288,6 +319,15 @@ ENVIRONMENTS: dict[str, Call] = {
         _single(), "numpy", dense_final=True
     ),
     "wrap(vector environment, scalars=...)": lambda: arrayferry.wrap(_vector(), "numpy", scalars="target"),
+    'wrap(env, "numpy", as_tensordict=True)': lambda: arrayferry.wrap(_single(), "numpy", as_tensordict=True),
+    "as_tensordict=True without tensordict": _without_tensordict,
+    "as_tensordict=True with a device mesh": _tensordict_on_a_mesh,
+    "as_tensordict=True, an action without its entry": lambda: arrayferry.wrap(
+        _single(), "torch", as_tensordict=True
+    ).step(TensorDict({"act": torch.tensor(1)})),
+    "as_tensordict=True, a key that is no text": lambda: arrayferry.wrap(
+        _Odd({1: np.zeros(2)}, 1.0, False, False, {}), "torch", as_tensordict=True
+    ).step(0),
     'wrap(env, spaces="both")': lambda: arrayferry.wrap(_single(), "numpy", spaces="both"),
     'wrap(env, sanitize="yes")': lambda: arrayferry.wrap(_single(), "numpy", sanitize="yes"),
     "ARRAYFERRY_SANITIZE=on": _sanitize_by_variable,
@@ -317,6 +357,95 @@ ENVIRONMENTS: dict[str, Call] = {
     "terminated is an array of two": _step(np.zeros(2), 1.0, np.array([True, False]), False, {}),
 }
 
+
+def _on_host(obs: Any, states: int = 1) -> Call:
+    """Take steps that return this observation of two float32, as the callback of compiled code does."""
+
+    def call() -> None:
+        env = _Odd(obs, 1.0, False, False, {})
+        env.observation_space = gym.spaces.Box(-9, 9, (2,), np.int32 if obs.dtype.kind == "i" else np.float32)
+        host = Host(env, (), False)
+        outs = [np.zeros(leaf.shape, leaf.dtype) for leaf in (STATE, *host.leaves)]
+        for _ in range(states):
+            host.step(outs, np.array(host._newest), np.array(0))
+        host.step(outs, outs[0] - np.uint32([states == 0, 0, 1]), np.array(0))
+
+    return call
+
+
+def _traced(function: Callable[[Any, Any], Any]) -> Call:
+    return lambda: function(*arrayferry.in_jit(gym.make("Pendulum-v1")))
+
+
+IN_JIT: dict[str, Call] = {
+    "in_jit(an environment that observes text)": lambda: arrayferry.in_jit(_WithText()),
+    'in_jit(env, info=("lives",)), which has none': lambda: arrayferry.in_jit(
+        gym.make("CartPole-v1"), info=("lives",)
+    ),
+    "in_jit(env, info=...) of a text": lambda: arrayferry.in_jit(_single(), info={"where": "north"}),
+    'in_jit(env, info="final_obs") without autoreset': lambda: arrayferry.in_jit(_single(), info="final_obs"),
+    "in_jit(vector environment that nobody resets)": lambda: arrayferry.in_jit(_walk(2, "Disabled")),
+    "in_jit(an environment of many agents)": lambda: arrayferry.in_jit(Zoo()),  # type: ignore[arg-type]
+    "jax.vmap(reset)": _traced(lambda reset, step: jax.vmap(reset)(jax.random.split(jax.random.key(0)))),
+    "an action of another shape than its space's": _traced(
+        lambda reset, step: step(jnp.zeros(3, "uint32"), jnp.zeros(4))
+    ),
+    "jax.grad of a step": _traced(
+        lambda reset, step: jax.grad(lambda x: step(jnp.zeros(3, "uint32"), x)[1][1])(jnp.zeros(1))
+    ),
+    "a state that is used twice": _on_host(np.zeros(2, "float32")),
+    "a state of another environment": _on_host(np.zeros(2, "float32"), 0),
+    "an observation of another shape than its space's": _on_host(np.zeros(3, "float32")),
+    "an observation that lacks a part of its space": lambda: list(
+        part_of_space("obs", gym.spaces.Dict(a=gym.spaces.Discrete(2))).flatten({})
+    ),
+    "an info that lacks a part of its example": lambda: list(
+        part_of_example('info["episode"]', {"r": 0.0}).flatten({"l": 3})
+    ),
+    "an int64 that does not fit JAX's int32": _on_host(np.array([0, 2**40])),
+}
+
+
+def _walk(num_envs: int | None = None, autoreset_mode: str = "SameStep", **options: bool) -> Any:
+    """An environment written in JAX, known only as long as it takes to make it."""
+    with patch.dict(_kinds._KINDS):
+        register_environment(Walk, interface)
+        return as_gymnasium(Walk(**options), num_envs, autoreset_mode=autoreset_mode)
+
+
+def _walk_with_agents() -> Any:
+    with patch.dict(_kinds._KINDS), patch("arrayferry.envs.find_spec", lambda name: name):
+        register_environment(Walk, interface)
+        return as_parallel(Walk())
+
+
+def _without_shimmy() -> Any:
+    with patch.dict(sys.modules, shimmy=None):
+        return dm_env.as_gymnasium(object())
+
+
+OTHER_INTERFACES: dict[str, Call] = {
+    "as_gymnasium(what is not known)": lambda: as_gymnasium(object()),
+    "as_gymnasium(env, 0)": lambda: _walk(0),
+    'as_gymnasium(env, 2, autoreset_mode="never")': lambda: _walk(2, "never"),
+    "a state of another structure after a step": lambda: _walk(changing=True),
+    "reset(seed=...) with 2 seeds for 3 environments": lambda: _walk(3).reset(seed=[1, 2]),
+    "a reset_mask of the wrong length": lambda: _walk(3).reset(
+        seed=1, options={"reset_mask": np.array([True])}
+    ),
+    "as_parallel(environment of one agent)": _walk_with_agents,
+    "a space of gymnax that is not known": lambda: from_gymnax(object()),
+    "a Brax environment that randomizes its models": lambda: brax.interface(
+        type("DomainRandomizationVmapWrapper", (), {"__module__": "brax.envs"})(), None
+    ),
+    "render() of a Jumanji environment whose viewer shows a window": lambda: jumanji._drawn(
+        SimpleNamespace(render=lambda state: None, unwrapped=None), None
+    ),
+    "wrap(FunctionalJaxVectorEnv, num_envs=...)": lambda: func_env.as_fused(_vector(), 4),
+    "wrap(dm_env environment, num_envs=...)": lambda: dm_env.as_gymnasium(object(), 4),
+    "wrap(dm_env environment) without Shimmy": _without_shimmy,
+}
+
 SECTIONS: dict[str, dict[str, Call]] = {
     "Values": VALUES,
     "Structures and frameworks": STRUCTURES,
@@ -324,6 +453,8 @@ SECTIONS: dict[str, dict[str, Call]] = {
     "Devices and options": OPTIONS,
     "Names": NAMES,
     "Environments": ENVIRONMENTS,
+    "Inside `jax.jit`, where the last six come as a `JaxRuntimeError` with this message": IN_JIT,
+    "Environments of other interfaces": OTHER_INTERFACES,
 }
 
 

@@ -12,7 +12,7 @@ import arrayferry
 from arrayferry import errors
 
 ROOT = Path(arrayferry.__file__).resolve().parent
-FOLDERS = ("_core", "_frameworks", "wrappers")
+FOLDERS = ("_core", "_frameworks", "_in_jit", "wrappers", "envs")
 
 
 def raised_in(error: BaseException) -> tuple[str, str]:
@@ -70,7 +70,12 @@ ELSEWHERE = {
     "_frameworks/paddle.py": "needs a process of its own",
     "_frameworks/warp.py": "needs warp-lang, which tests/field has",
     "_frameworks/_containers.py": "needs tensordict",
+    "_frameworks/_torch_rows.py": "needs several processes, which tests/scale has",
+    "_frameworks/_jax_put.py _put_split": "needs several processes",
+    "_frameworks/_jax_rows.py _plan": "needs several processes",
+    "_in_jit/envpool.py": "needs EnvPool, which tests/field has",
     "_core/leaf.py _from_device": "needs a GPU",
+    "envs/dm_env.py _space": "needs Shimmy, which tests/field has",
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 from reliability.child import SOURCE, TESTS
 from reliability.pages import BEGIN, DOCS, END, RESULTS, put, reliability
 
-for needed in ("torch", "jax", "dask", "sparse", "array_api_strict", "mlx"):
+for needed in ("torch", "jax", "dask", "sparse", "array_api_strict", "mlx", "tensordict"):
     pytest.importorskip(needed)
 
 
