@@ -1042,7 +1042,9 @@ def run_script(folder: Path, context: str, guard: str, *arguments: str) -> Any:
 def test_a_script_without_a_guard_is_told_what_to_write(tmp_path: Path, context: str) -> None:
     done = run_script(tmp_path, context, "if True:")
     assert done.returncode == 1
+    assert "this script starts workers when a worker imports it" in done.stderr
     assert 'if __name__ == "__main__":' in done.stderr.splitlines()[-1]
+    assert "resource_tracker" not in done.stderr
     assert run_script(tmp_path, context, 'if __name__ == "__main__":').returncode == 0
 
 

@@ -82,6 +82,7 @@ class ProcessVectorEnv(WorkerVectorEnv):
         super().__init__(counted(env_fns), workers, autoreset_mode, step_timeout, max_faults)
         if context not in (known := multiprocessing.get_all_start_methods()):
             raise OptionError(f"context={context!r}", f"on this system it is one of {', '.join(known)}")
+        _refuse_while_importing()
         env = made_by(env_fns[0])
         self._describe(Description.of(env))
         env.close()
@@ -108,12 +109,13 @@ class ProcessVectorEnv(WorkerVectorEnv):
         return infos
 
 
+_GUARD = 'in a script, make the environments under `if __name__ == "__main__":`'
+
+
 class _Worker(Worker):
     """The driver's side of a worker process."""
 
-    start_hint = (
-        'its own error is above; in a script, make the environments under `if __name__ == "__main__":`'
-    )
+    start_hint = f"its own error is above; {_GUARD}"
 
     def __init__(self, context: Any, task: Task, memory: Any, step_timeout: float) -> None:
         super().__init__(task.rows)
@@ -255,6 +257,15 @@ def _tell_of_failure(data: bytes | None) -> None:
     if isinstance(found, Failure):
         told = "".join(traceback.format_exception_only(found.error))
         warn_caller(f"an environment was not closed: {told}", RuntimeWarning)
+
+
+def _refuse_while_importing() -> None:
+    """Raise in a worker that imports its script, which would start workers of its own.
+
+    Python refuses it as well, but after semaphores were made, which are lost when the worker is killed.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise WorkerError("this script starts workers when a worker imports it", _GUARD)
 
 
 def _preload() -> None:
