@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -344,9 +345,9 @@ def test_masks_are_checked(make: Any) -> None:
     for mask in (np.ones(3, bool), np.ones((1, 4), bool), np.zeros(4, bool)):
         with pytest.raises(ValueError, match="reset_mask"):
             envs.reset(options={"reset_mask": mask})
-    for mask in ([True] * 4, np.ones(4, int)):
-        with pytest.raises(TypeError, match="reset_mask"):
-            envs.reset(options={"reset_mask": mask})
+    with pytest.raises(ValueError, match="int64"):
+        envs.reset(options={"reset_mask": np.ones(4, int)})
+    envs.reset(options={"reset_mask": [True] * 4})
 
 
 def test_a_step_after_the_end_is_refused_without_autoreset(make: Any) -> None:
@@ -485,6 +486,9 @@ def test_a_step_that_was_closed_is_no_fault(make: Any) -> None:
         ({"context": "thread"}, "it is one of"),
         ({"step_timeout": 0}, "pass seconds"),
         ({"step_timeout": None}, "pass seconds"),
+        ({"max_faults": 0}, "at least 1"),
+        ({"max_faults": "3"}, "a whole number"),
+        ({"autoreset_mode": "nope"}, "AutoresetMode.NEXT_STEP"),
     ],
 )
 def test_wrong_options_are_refused(make: Any, options: dict[str, Any], what: str) -> None:
@@ -513,6 +517,7 @@ def test_it_may_wait_for_ever(make: Any) -> None:
     envs = make(fns(observes="text"), step_timeout=math.inf)  # which goes through the pipe
     envs.reset(seed=0)
     assert "fault" not in envs.step(np.zeros(4, int))[4]
+    envs.set_attr("letter", "x" * 10_000)  # more than a pipe takes at once
     envs.close(timeout=math.inf)
 
 
@@ -613,6 +618,49 @@ def test_disabled_goes_on_with_a_reset_of_the_dead(make: Any) -> None:
     assert not np.array_equal(first[:2], last[:2])
     assert envs.get_attr("last_seed")[:2] == (1, 2)
     assert not envs.step(np.zeros(4, int))[3][:2].any()
+
+
+def test_disabled_needs_a_reset_of_all_that_are_lost(make: Any) -> None:
+    envs = make(fns(kind=Dies), 2, autoreset_mode=DISABLED)
+    envs.reset(seed=5)
+    die(envs)
+    envs.reset(options={"reset_mask": np.array([True, False, False, False])})
+    with pytest.raises(arrayferry.errors.UnsupportedError, match="whose episode is over"):
+        envs.step(np.zeros(4, int))
+    envs.reset(options={"reset_mask": np.array([False, True, False, False])})
+    assert envs.step(np.zeros(4, int))[1][:2].tolist() == [1 / 3, 1 / 3]
+
+
+def test_a_successor_that_dies_in_its_reset_is_told(make: Any) -> None:
+    envs = make(fns(kind=Dies), 2, autoreset_mode=DISABLED)
+    envs.reset(seed=5)
+    die(envs)
+    os.kill(envs._workers[0]._process.pid, signal.SIGKILL)
+    _, infos = envs.reset(options={"reset_mask": np.array([True, False, False, False])})
+    assert infos["fault"].tolist() == [True, True, False, False]
+    with pytest.raises(arrayferry.errors.UnsupportedError, match="whose episode is over"):
+        envs.step(np.zeros(4, int))
+
+
+def test_what_a_worker_has_answered_before_it_died_is_taken(make: Any) -> None:
+    envs = make(workers=4)
+    envs.reset(seed=0)
+    worker = envs._workers[2]
+    envs.step_async(np.zeros(4, int))
+    while not worker._channel.done.acquire(block=False):
+        time.sleep(0.01)
+    worker._channel.done.release()  # it has stepped
+    os.kill(worker._process.pid, signal.SIGKILL)
+    worker._process.join()
+    late = worker._channel.done.acquire
+
+    def acquire(block: bool = True, timeout: float | None = None) -> Any:
+        return late(block=False) if not block else False  # it was not seen before the death
+
+    worker._channel = worker._channel._replace(done=SimpleNamespace(acquire=acquire))
+    _, reward, _, _, infos = envs.step_wait()
+    assert "fault" not in infos
+    assert reward.tolist() == [1 / 3] * 4
 
 
 def test_a_worker_that_hangs_is_replaced(make: Any) -> None:

@@ -27,7 +27,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 import arrayferry
 from arrayferry.scale import RayVectorEnv
 from arrayferry.scale._actor import Actor, ActorTask
-from arrayferry.scale._faults import pickled
+from arrayferry.scale._pickling import pickled
 from scale.test_process import (
     DISABLED,
     NEXT_STEP,

@@ -24,6 +24,7 @@ from arrayferry._in_jit.declared import (
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.batched import action_space_of, observation_space_of
 from arrayferry.wrappers import wrap
+from arrayferry.wrappers._autoreset import autoreset_mode_of
 
 __all__ = ["STATE", "Host", "refuse_state"]
 
@@ -63,8 +64,7 @@ class Host:
         if not is_vector and not isinstance(env, gym.Env):
             what = f"{type(env.unwrapped).__qualname__} is an environment of many agents"
             raise UnsupportedError(what, "pass a Gymnasium environment, single or vector")
-        mode = env.metadata.get("autoreset_mode") if is_vector else None
-        mode = None if mode is None else AutoresetMode(mode)
+        mode = autoreset_mode_of(env)
         if mode is AutoresetMode.DISABLED:
             what = f"{type(env.unwrapped).__qualname__} leaves it to others to reset what has finished"
             raise UnsupportedError(what, "make it with autoreset_mode=AutoresetMode.SAME_STEP")

@@ -19,6 +19,8 @@ from arrayferry.envs._interface import interface_of
 from arrayferry.envs._parcel import Parcel, read_small
 from arrayferry.envs._spaces import as_action, members_of
 from arrayferry.errors import OptionError, UnsupportedError
+from arrayferry.wrappers._autoreset import known_autoreset_mode
+from arrayferry.wrappers._resets import mask_of, seeds_of
 
 if TYPE_CHECKING:
     _Env = gym.Env[Any, Any]
@@ -158,11 +160,10 @@ class JaxVectorEnv(Driven, _VectorEnv):
         seed = int(seed) if isinstance(seed, np.integer) else seed
         super().reset(seed=seed if isinstance(seed, int) else None)
         keys = self._keys(seed)
-        mask = (options or {}).get("reset_mask")
+        mask = mask_of(options, self.num_envs)
         if mask is None:
             self._leaves, self._shown, info = self._engine.start(keys)
             return self._begun(info, self._all)
-        mask = self._checked(mask)
         leaves = self._carried("reset() with a reset_mask")
         # Copied, because the keys may be part of the carry, which is donated.
         self._leaves, self._shown, info = self._engine.restart(leaves, self._last_obs(), np.array(keys), mask)
@@ -188,10 +189,7 @@ class JaxVectorEnv(Driven, _VectorEnv):
 
     def _keys(self, seed: int | Sequence[int | None] | None) -> Any:
         """Return a key for each environment: from its seed, or the one that it has."""
-        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
-        seeds = [None] * self.num_envs if seeds is None else list(seeds)
-        if len(seeds) != self.num_envs:
-            raise OptionError(f"{len(seeds)} seeds for {self.num_envs} environments", "pass one for each")
+        seeds = seeds_of(seed, self.num_envs)
         has_keys = self._leaves is not None
         if has_keys and all(one is None for one in seeds):
             return self._engine.keys_in(self._carried("reset()"))
@@ -201,13 +199,6 @@ class JaxVectorEnv(Driven, _VectorEnv):
             mine = np.asarray(self._engine.keys_in(self._carried("reset()")))
             keys = np.where([[one is None] for one in seeds], mine, keys)
         return keys
-
-    def _checked(self, mask: Any) -> Any:
-        mask = np.asarray(mask)
-        if mask.shape != (self.num_envs,) or mask.dtype != bool or not mask.any():
-            what = f"reset_mask is {mask.dtype}{list(mask.shape)} with {np.count_nonzero(mask)} True"
-            raise OptionError(what, f"pass {self.num_envs} bools, at least one of them True")
-        return mask.copy()
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take a step in all environments, with actions of NumPy or JAX."""
@@ -319,7 +310,7 @@ def as_gymnasium(
         >>> obs.shape, reward
         ((3, 4), Array([1., 1., 1.], dtype=float32))
     """
-    mode = _checked(autoreset_mode)
+    mode = known_autoreset_mode(autoreset_mode)
     interface = interface_of(env)
     if interface.agents:
         what = f"{interface.name} has many agents, which Gymnasium's environments do not"
@@ -330,11 +321,3 @@ def as_gymnasium(
         raise OptionError(f"num_envs={num_envs!r}", "pass at least 1, or None for a single environment")
     engine = Engine(env, num_envs, mode, max_episode_steps, interface)
     return JaxEnv(engine, render_mode) if num_envs is None else JaxVectorEnv(engine, render_mode)
-
-
-def _checked(mode: AutoresetMode | str) -> AutoresetMode:
-    try:
-        return AutoresetMode(mode)
-    except ValueError:
-        hint = f"it is one of {', '.join(str(one) for one in AutoresetMode)}"
-        raise OptionError(f"autoreset_mode={mode!r}", hint) from None

@@ -11,6 +11,7 @@ from rsl_rl.env import VecEnv
 
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers import wrap
+from arrayferry.wrappers._autoreset import autoreset_mode_of
 
 __all__ = ["TensorDictVecEnv"]
 
@@ -21,8 +22,8 @@ class TensorDictVecEnv(VecEnv):  # type: ignore[misc]  # rsl_rl has no types
     def __init__(self, envs: VectorEnv[Any, Any, Any], device: Any, seed: int | None) -> None:
         import torch
 
-        mode, space = envs.metadata.get("autoreset_mode"), envs.single_action_space
-        if mode is None or AutoresetMode(mode) is not AutoresetMode.SAME_STEP:
+        mode, space = autoreset_mode_of(envs), envs.single_action_space
+        if mode is not AutoresetMode.SAME_STEP:
             what = f"{type(envs.unwrapped).__name__} has the autoreset mode {mode}"
             raise UnsupportedError(what, "rsl_rl takes AutoresetMode.SAME_STEP: make it with that")
         if not isinstance(space, spaces.Box):

@@ -15,6 +15,7 @@ from arrayferry.envs._environments import JaxVectorEnv
 from arrayferry.errors import UnsupportedError
 from arrayferry.scale import ProcessVectorEnv, RayVectorEnv
 from arrayferry.wrappers import wrap
+from arrayferry.wrappers._autoreset import autoreset_mode_of
 from arrayferry.wrappers.vector import RecordEpisodeStatistics
 
 if TYPE_CHECKING:
@@ -156,11 +157,10 @@ class GymnasiumVecEnv(VecEnv):
 
 def _resets_itself(envs: VectorEnv[Any, Any, Any]) -> bool:
     """Whether a step that ends an episode returns the next one's first observation already."""
-    mode = envs.metadata.get("autoreset_mode")
+    mode, inner = autoreset_mode_of(envs), envs.unwrapped
     if mode is None:
-        what = f"{type(envs.unwrapped).__name__} does not say what it does when an episode ends"
+        what = f"{type(inner).__name__} does not say what it does when an episode ends"
         raise UnsupportedError(what, 'set its metadata["autoreset_mode"] to a gymnasium.vector.AutoresetMode')
-    mode, inner = AutoresetMode(mode), envs.unwrapped
     if mode is AutoresetMode.NEXT_STEP and not isinstance(inner, _RESETTABLE):
         what = f"{type(inner).__name__} resets in the next step, which has no action to learn from"
         raise UnsupportedError(what, "make it with autoreset_mode=AutoresetMode.SAME_STEP or DISABLED")

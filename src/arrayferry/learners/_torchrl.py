@@ -10,6 +10,7 @@ from torchrl.envs import GymWrapper
 
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers import wrap
+from arrayferry.wrappers._autoreset import autoreset_mode_of
 from arrayferry.wrappers._forwarding import Forwarding
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def make_env(env: Any, device: Any) -> EnvBase:
 
 def _refuse_lost(envs: VectorEnv[Any, Any, Any]) -> None:
     """Refuse final observations that TorchRL does not encode, or does not find."""
-    if envs.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
+    if autoreset_mode_of(envs) is not AutoresetMode.SAME_STEP:
         return
     space = envs.single_observation_space
     parts = space.spaces if isinstance(space, spaces.Dict) else {"observation": space}

@@ -12,8 +12,8 @@ from gymnasium.spaces import Box, Space
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 
-from arrayferry.scale._faults import Description
-from arrayferry.scale._worker import Failure, dumps, portable
+from arrayferry.scale._driver import Description
+from arrayferry.scale._pickling import Failure, dumps, picklable
 from arrayferry.scale.process import ProcessVectorEnv
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Actor:
                 envs.single_observation_space = Space()  # Gymnasium stacks nothing of a space without a shape
             return made
         except Exception as error:
-            return packed(None, Failure(portable(error)))
+            return packed(None, Failure(picklable(error)))
 
     def _made(self) -> VectorEnv[Any, Any, Any]:
         env_fns: list[Callable[[], gym.Env[Any, Any]]] = cloudpickle.loads(self._task.env_fns)
@@ -76,7 +76,7 @@ class Actor:
             obs, *rest = found
             return packed(self._for_driver(obs) if self._is_apart else obs, *rest)
         except Exception as error:  # also of what cannot be pickled
-            return packed(None, Failure(portable(error)))
+            return packed(None, Failure(picklable(error)))
 
     def _for_driver(self, observations: tuple[Any, ...]) -> Any:
         """Return large observations as a list, for the driver to stack: here, it would be one more copy."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
-import cloudpickle
 import numpy as np
 from gymnasium import error as gymnasium_errors
 from gymnasium import spaces
@@ -17,13 +14,14 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 from arrayferry.errors import OptionError, UnsupportedError, WorkerError
+from arrayferry.scale._arguments import FOREVER, check_spaces, count_of, seconds
 from arrayferry.scale._block import Block, copy_into, map_arrays
-from arrayferry.scale._worker import Failure, check_spaces, dumps_by_value
+from arrayferry.scale._driver import Description, Worker
+from arrayferry.scale._pickling import Failure
+from arrayferry.wrappers._autoreset import known_autoreset_mode
+from arrayferry.wrappers._resets import mask_of, seeds_of
 
-__all__ = ["Description", "Worker", "WorkerVectorEnv", "counted", "pickled", "split"]
-
-# The longest time that the system can wait for: 10 days.
-_FOREVER = 864_000.0
+__all__ = ["WorkerVectorEnv"]
 
 
 class _ClosedError(UnsupportedError, gymnasium_errors.ClosedEnvironmentError):
@@ -36,90 +34,6 @@ class _PendingError(UnsupportedError, gymnasium_errors.AlreadyPendingCallError):
 
 class _NoStepError(UnsupportedError, gymnasium_errors.NoAsyncCallError):
     """What Gymnasium's users expect of a `step_wait` alone."""
-
-
-class Description(NamedTuple):
-    """What a vector environment tells about its environments."""
-
-    observation_space: spaces.Space[Any]
-    action_space: spaces.Space[Any]
-    metadata: dict[str, Any]
-    render_mode: str | None
-
-    @classmethod
-    def of(cls, env: Any) -> Description:
-        """Describe an environment."""
-        return cls(env.observation_space, env.action_space, env.metadata, env.render_mode)
-
-
-class Worker(ABC):
-    """The driver's side of a worker, which steps the environments of some rows.
-
-    A worker is *fresh* when it has replaced another, and its environments have had no episode yet. It is
-    *busy* while it starts, and from when it is asked something until it has answered. It has *greeted* when
-    its environments are made.
-    """
-
-    start_hint: ClassVar[str]
-    """What to do about a worker that does not start."""
-    block: Block
-    """Its rows of the block."""
-
-    def __init__(self, rows: slice) -> None:
-        self.rows, self.faults, self.faults_in_a_row = rows, 0, 0
-        self.is_fresh = self.is_busy = self.has_greeted = False
-
-    def attach(self, block: Block) -> None:
-        """Take its rows of a block."""
-        self.block = block.rows(self.rows)
-
-    def __str__(self) -> str:
-        return f"environments {self.rows.start} to {self.rows.stop - 1}"
-
-    @abstractmethod
-    def start(self) -> None:
-        """Start it, also after it was killed; `greeting` waits for it."""
-
-    @abstractmethod
-    def greeting(self) -> Any:
-        """Wait until the environments are made: their spaces, and perhaps more; or as `answer`."""
-
-    def pack(self, name: str, /, *arguments: Any, **options: Any) -> bytes:
-        """Return the call of a method as bytes: as env_fns are, so that classes of a script are the same."""
-        return dumps_by_value((name, arguments, options))
-
-    @abstractmethod
-    def ask(self, half: int, name: str, call: bytes | None = None) -> None:
-        """Ask for the call of a method; without one, for a step with the actions in the block."""
-
-    def answer(self, deadline: float) -> Any:
-        """Wait for what was asked: None if all is in the block; a `Failure`; or why there is no answer."""
-        if not self.has_greeted:  # to start takes its own time
-            waiting = time.monotonic()
-            if isinstance(found := self.greeting(), (Failure, str)):
-                return found
-            deadline += time.monotonic() - waiting
-        return self.reply(deadline)
-
-    @abstractmethod
-    def reply(self, deadline: float) -> Any:
-        """Wait as `answer` does, of a worker that has started."""
-
-    def show_last(self, half: int) -> None:
-        """Show the last observations again, in one half of the block."""
-        copy_into(self.block.observations[half], self.block.observations[half ^ 1])
-
-    @abstractmethod
-    def say_goodbye(self) -> None:
-        """Ask it to close its environments and end."""
-
-    @abstractmethod
-    def end(self, deadline: float) -> None:
-        """Wait until it has ended, and kill it if it does not."""
-
-    @abstractmethod
-    def kill(self) -> None:
-        """End it at once."""
 
 
 class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
@@ -139,15 +53,14 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         self.num_envs = num_envs
         if not num_envs:
             raise OptionError("env_fns is empty", "pass a function for each environment")
-        if workers is not None and not (isinstance(workers, (int, np.integer)) and workers >= 1):
-            raise OptionError(f"workers={workers!r}", "pass a whole number, at least 1, or None")
-        if not (isinstance(timeout, (int, float, np.number)) and timeout > 0):
-            raise OptionError(f"step_timeout={timeout!r}", "pass seconds, or math.inf to wait for ever")
-        self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self._timeout, self._max_faults = min(timeout, _FOREVER), max_faults
+        if workers is not None:
+            count_of("workers", workers)
+        self.autoreset_mode = known_autoreset_mode(autoreset_mode)
+        self._timeout, self._max_faults = seconds("step_timeout", timeout), count_of("max_faults", max_faults)
         self._workers: Sequence[Worker] = ()
         self._half, self._needs_reset, self._pending = 0, True, False
         self._seeds: list[int | None] = [None] * num_envs
+        self._is_lost = np.zeros(num_envs, bool)  # by a fault, and nobody resets it but the caller
         self._slow_obs: list[Any] = [None] * num_envs  # of spaces without a fixed shape
 
     def _describe(self, found: Description) -> None:
@@ -193,8 +106,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         self._check_idle()
         if self._needs_reset:
             raise UnsupportedError("step before reset, or after an environment's exception", "call reset()")
-        is_disabled = self.autoreset_mode is AutoresetMode.DISABLED
-        if is_disabled and any(worker.is_fresh for worker in self._workers):
+        if self._is_lost.any():
             raise UnsupportedError("a step of an environment whose episode is over", "reset it first")
         calls: list[bytes | None] = [None] * len(self._workers)
         if not copy_into(self._block.actions, actions):
@@ -245,33 +157,17 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset all environments, or those of `options["reset_mask"]`."""
         self._check_idle()
-        mask = None if options is None else options.get("reset_mask")
-        if mask is not None:
-            _check_mask(mask, self.num_envs)
-            if self._needs_reset and not mask.all():
-                raise UnsupportedError("a reset of some before one of all", "call reset() without a mask")
-        if isinstance(seed, (int, np.integer)):
-            seeds: Any = [int(seed) + i for i in range(self.num_envs)]
-        else:
-            seeds = [None] * self.num_envs if seed is None else seed
-        if len(seeds) != self.num_envs:
-            raise OptionError(f"{len(seeds)} seeds for {self.num_envs} environments", "pass one for each")
+        mask, seeds = mask_of(options, self.num_envs), seeds_of(seed, self.num_envs)
+        if mask is not None and self._needs_reset and not mask.all():
+            raise UnsupportedError("a reset of some before one of all", "call reset() without a mask")
         asked = [worker for worker in self._workers if mask is None or mask[worker.rows].any()]
-        calls = []
-        for worker in asked:
-            some, its_seeds = options, seeds[worker.rows]
-            if mask is not None:
-                some = {**(options or {}), "reset_mask": mask[worker.rows]}
-            elif worker.is_fresh:
-                its_seeds = [
-                    own if given is None else given for given, own in zip(its_seeds, self._new_seeds(worker))
-                ]
-            calls.append(worker.pack("reset", its_seeds, some))
+        calls = [self._packed_reset(worker, seeds[worker.rows], mask, options) for worker in asked]
         infos: dict[str, Any] = {}
         with self._no_late_answers():
             for worker in asked:
                 if mask is not None and worker.is_fresh:  # those that are not reset need an observation
-                    self._settle(worker, self._reset_successor(worker), {})
+                    answer, infos = self._outlive(worker, self._reset_successor(worker), infos)
+                    self._take(worker, answer, {})
             for index, one in enumerate(seeds):
                 if one is not None and (mask is None or mask[index]):  # without one, the last one goes on
                     self._seeds[index] = one
@@ -281,7 +177,21 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
             for worker, answer in self._answers(asked):
                 infos = self._settle(worker, answer, infos)
         self._needs_reset = False
+        self._is_lost[slice(None) if mask is None else mask] = False
+        if mask is not None and self.autoreset_mode is AutoresetMode.DISABLED and "fault" in infos:
+            self._is_lost |= infos["fault"] & ~mask
         return self._observations(), infos
+
+    def _packed_reset(
+        self, worker: Worker, seeds: Sequence[int | None], mask: Any, options: dict[str, Any] | None
+    ) -> bytes:
+        """Return the call that resets a worker's environments, or those of a mask."""
+        if mask is not None:
+            options = {**(options or {}), "reset_mask": mask[worker.rows]}
+        elif worker.is_fresh:
+            own = self._new_seeds(worker)
+            seeds = [mine if given is None else given for given, mine in zip(seeds, own)]
+        return worker.pack("reset", seeds, options)
 
     def _ask(self, worker: Worker, name: str, call: bytes | None) -> None:
         worker.is_busy = True
@@ -351,6 +261,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         infos = self._add_fault(worker, reason, infos)
         block.rewards[:], block.terminated[:], block.truncated[:] = 0, False, True
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
+            self._is_lost[rows] = self.autoreset_mode is AutoresetMode.DISABLED
             return infos
         singles = self._slow_obs[rows] if last is None else list(iterate(self._batch_of(rows), last))
         for index, one in zip(range(rows.start, rows.stop), singles):
@@ -397,11 +308,15 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         return answer
 
     def _settle(self, worker: Worker, answer: Any, infos: dict[str, Any]) -> dict[str, Any]:
-        """Take the answer to a reset, of a successor if there is none; tell of each that was lost."""
+        """Take the answer to a reset, of a successor if there is none."""
+        return self._take(worker, *self._outlive(worker, answer, infos))
+
+    def _outlive(self, worker: Worker, answer: Any, infos: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Return the answer to a reset, of a successor if there is none; tell of each that was lost."""
         while isinstance(answer, str):
             infos = self._add_fault(worker, answer, infos)
             answer = self._reset_successor(worker)
-        return self._take(worker, answer, infos)
+        return answer, infos
 
     # ---- the environments themselves -------------------------------------------------------------------
 
@@ -474,29 +389,12 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         """
         deadline = time.monotonic()
         if not terminate:
-            deadline += self._timeout if timeout is None else min(timeout, _FOREVER)
+            deadline += self._timeout if timeout is None else min(timeout, FOREVER)
             for worker in self._workers:
                 worker.say_goodbye()
         with ExitStack() as stack:  # all of them, even if one raises
             for worker in reversed(self._workers):
                 stack.callback(worker.end, deadline)
-
-
-def counted(env_fns: Any) -> int:
-    """Return how many functions there are to make environments; refuse what is no list of them."""
-    hint = "pass a list of functions that make one environment each: [lambda: gymnasium.make(...)] * 8"
-    if not isinstance(env_fns, Sequence):
-        raise UnsupportedError(f"env_fns is a {type(env_fns).__name__}", hint)
-    for index, env_fn in enumerate(env_fns):
-        if not callable(env_fn):
-            raise UnsupportedError(f"env_fns[{index}] is a {type(env_fn).__name__}", hint)
-    return len(env_fns)
-
-
-def split(count: int, workers: int) -> list[slice]:
-    """Return the rows of each worker; there is at least one for each."""
-    bounds = np.linspace(0, count, min(workers, count) + 1).round().astype(int).tolist()
-    return [slice(start, stop) for start, stop in itertools.pairwise(bounds)]
 
 
 def _rows_of(space: spaces.Space[Any], actions: Any, rows: slice) -> Any:
@@ -506,24 +404,6 @@ def _rows_of(space: spaces.Space[Any], actions: Any, rows: slice) -> Any:
     if isinstance(space, spaces.Tuple):
         return tuple(_rows_of(one, part, rows) for one, part in zip(space, actions))
     return (actions if isinstance(actions, (list, tuple)) else np.asarray(actions))[rows]
-
-
-def pickled(env_fns: Sequence[Any]) -> bytes:
-    """Return functions in a form that another process reads."""
-    try:
-        found: bytes = cloudpickle.dumps(list(env_fns))
-    except Exception as error:
-        what = f"env_fns cannot be sent to a worker ({type(error).__name__}: {error})"
-        raise UnsupportedError(what, "make what they need inside of them, not outside") from error
-    return found
-
-
-def _check_mask(mask: Any, count: int) -> None:
-    hint = f"it is a NumPy array of {count} bools, of which at least one is True"
-    if not isinstance(mask, np.ndarray) or mask.dtype != bool:
-        raise UnsupportedError(f"reset_mask={mask!r}", hint)
-    if mask.shape != (count,) or not mask.any():
-        raise OptionError(f"reset_mask={mask!r}", hint)
 
 
 def _merged(infos: dict[str, Any], part: dict[str, Any], rows: slice, count: int) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import os
 import pickle
 import signal
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
@@ -15,30 +14,19 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cloudpickle
-import gymnasium as gym
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
-from arrayferry._core.messages import note_on
-from arrayferry.errors import UnsupportedError, WorkerError
+from arrayferry.errors import UnsupportedError
+from arrayferry.scale._arguments import check_spaces, make_env
 from arrayferry.scale._block import Block, copy_into, map_arrays
+from arrayferry.scale._pickling import Failure, dumps, picklable
 
 if TYPE_CHECKING:
+    import gymnasium as gym
     from gymnasium import spaces
 
-__all__ = [
-    "CALL",
-    "STEP",
-    "Channel",
-    "Failure",
-    "Task",
-    "check_spaces",
-    "dumps",
-    "dumps_by_value",
-    "made_by",
-    "portable",
-    "work",
-]
+__all__ = ["CALL", "STEP", "Channel", "Task", "work"]
 
 # What the driver asks for; every other request is a method's name and arguments, through the pipe.
 STEP, CALL = 1, 2
@@ -67,12 +55,6 @@ class Channel(NamedTuple):
     pipe: Any
 
 
-class Failure(NamedTuple):
-    """An exception of an environment, on its way to the driver."""
-
-    error: BaseException
-
-
 def work(task: Task, memory: Any, channel: Channel) -> None:
     """Step environments until the driver says that it is enough, or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides
@@ -81,7 +63,7 @@ def work(task: Task, memory: Any, channel: Channel) -> None:
     try:
         worker = _Worker(task, memory)
     except Exception as error:
-        channel.pipe.send_bytes(dumps(Failure(portable(error, who))))
+        channel.pipe.send_bytes(dumps(Failure(picklable(error, who))))
         return
     channel.pipe.send_bytes(dumps((task.observation_space, task.action_space)))
     while not worker.is_closed:
@@ -95,7 +77,7 @@ def work(task: Task, memory: Any, channel: Channel) -> None:
             answer = worker.step(half) if call is None else worker.run(half, *pickle.loads(call))
             data = None if answer is None else dumps(answer)
         except Exception as error:
-            data = dumps(Failure(portable(error, who)))
+            data = dumps(Failure(picklable(error, who)))
         channel.numbers[2] = 0 if data is None else len(data)
         channel.done.release()  # first, because a pipe that is full waits for its reader
         if data is not None:
@@ -115,7 +97,7 @@ class _Worker:
 
     def __init__(self, task: Task, memory: Any) -> None:
         env_fns: list[Callable[[], gym.Env[Any, Any]]] = cloudpickle.loads(task.env_fns)
-        self.envs = [made_by(env_fn) for env_fn in env_fns]
+        self.envs = [make_env(env_fn) for env_fn in env_fns]
         for index, env in enumerate(self.envs, task.rows.start):
             check_spaces(index, (env.observation_space, env.action_space), task[-2:])
         self._mode, self._space = task.autoreset_mode, task.observation_space
@@ -214,49 +196,3 @@ class _Worker:
         with ExitStack() as stack:
             for env in reversed(self.envs):
                 stack.callback(env.close)
-
-
-def made_by(env_fn: Callable[[], gym.Env[Any, Any]]) -> gym.Env[Any, Any]:
-    """Return the environment that a function makes; refuse what is none."""
-    env: Any = env_fn()
-    if isinstance(env, VectorEnv) or not isinstance(env, gym.Env):
-        what = f"one of env_fns made a {type(env).__name__}, which is not a single Gymnasium environment"
-        raise UnsupportedError(what, "let each return a gymnasium.Env, such as gymnasium.make(...) returns")
-    return env
-
-
-def check_spaces(index: int, found: Sequence[Any], expected: Sequence[Any]) -> None:
-    """Refuse an environment whose observation and action space are not those of the first one."""
-    for name, theirs, mine in zip(("observation", "action"), found, expected):
-        if theirs != mine:
-            what = f"environment {index} has the {name} space {theirs}, the first one {mine}"
-            raise WorkerError(what, "all environments of a vector have the same spaces")
-
-
-def dumps(value: Any) -> bytes:
-    """Return a value as bytes that `pickle.loads` reads, if it can be done at all."""
-    try:
-        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    except Exception:
-        return dumps_by_value(value)
-
-
-def dumps_by_value(value: Any) -> bytes:
-    """Do it with the functions and classes of a script, too; slower."""
-    try:
-        found: bytes = cloudpickle.dumps(value)
-    except Exception as error:
-        what = f"something cannot be sent to or from a worker ({type(error).__name__}: {error})"
-        raise UnsupportedError(what, "leave it out, or replace it by what can be pickled") from error
-    return found
-
-
-def portable(error: Exception, who: str = "a worker") -> BaseException:
-    """Return an exception that can be pickled, with the worker's traceback as a note."""
-    note = f"in {who}:\n" + "".join(traceback.format_exception(error))
-    try:
-        cloudpickle.loads(cloudpickle.dumps(error))
-    except Exception:
-        error = RuntimeError("".join(traceback.format_exception_only(error)).strip())
-    note_on(error, note)
-    return error

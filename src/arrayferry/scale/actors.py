@@ -12,9 +12,11 @@ from gymnasium.vector import AutoresetMode
 
 from arrayferry.errors import NotInstalledError, OptionError
 from arrayferry.scale._actor import Actor, ActorTask, unpacked
+from arrayferry.scale._arguments import counted, seconds, split
 from arrayferry.scale._block import Block, copy_into, map_arrays
-from arrayferry.scale._faults import Description, Worker, WorkerVectorEnv, counted, pickled, split
-from arrayferry.scale._worker import Failure
+from arrayferry.scale._driver import Description, Worker, warn_of_failure
+from arrayferry.scale._faults import WorkerVectorEnv
+from arrayferry.scale._pickling import Failure, pickled
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -73,12 +75,13 @@ class RayVectorEnv(WorkerVectorEnv):
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
     ) -> None:
         super().__init__(counted(env_fns), workers, autoreset_mode, step_timeout, max_faults)
+        restart_timeout = seconds("restart_timeout", restart_timeout)
         options = {"scheduling_strategy": "SPREAD", **(actor_options or {})}
         if refused := [name for name in _REFUSED if name in options]:
             raise OptionError(f"actor_options[{refused[0]!r}]", "leave it out: Ray's default is needed")
         self._ray = ray = _attached(address)
         actor = ray.remote(**options, **_OURS)(Actor)
-        settings = max(int(options.get("num_cpus") or 1), 1), self.autoreset_mode, step_timeout, max_faults
+        settings = max(int(options.get("num_cpus") or 1), 1), self.autoreset_mode, self._timeout, max_faults
         workers = workers or sum(node["Alive"] and "CPU" in node["Resources"] for node in ray.nodes()) or 1
         self._workers = [
             _Worker(ray, actor, rows, ActorTask(pickled(env_fns[rows]), *settings), restart_timeout)
@@ -133,6 +136,9 @@ class _Worker(Worker):
         super().__init__(rows)
         self._ray, self._class, self._task, self._timeout = ray, actor, task, restart_timeout
         self._actor: Any = None
+        self._made: Any = None  # the references to what it answers
+        self._ref: Any = None
+        self._half, self._name = 0, ""  # of what it was asked last
         self._last: Any = None
         self._is_shown = False
 
@@ -213,7 +219,9 @@ class _Worker(Worker):
     def end(self, deadline: float) -> None:
         """Wait until the environments are closed, and end the actor."""
         if self.has_greeted and self._ray.is_initialized():
-            self._ray.wait([self._ref], timeout=max(deadline - time.monotonic(), 0))
+            found = self._result(self._ref, deadline - time.monotonic())
+            if not isinstance(found, str):
+                warn_of_failure(found[1])
         self.kill()
 
     def kill(self) -> None:

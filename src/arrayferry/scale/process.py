@@ -8,20 +8,21 @@ import os
 import pickle
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import AutoresetMode
 
-from arrayferry._core.messages import warn_caller
 from arrayferry._frameworks.jax import has_started
 from arrayferry.errors import OptionError, WorkerError
+from arrayferry.scale._arguments import counted, make_env, split
 from arrayferry.scale._block import Block
-from arrayferry.scale._faults import Description, Worker, WorkerVectorEnv, counted, pickled, split
-from arrayferry.scale._worker import CALL, STEP, Channel, Failure, Task, made_by, work
+from arrayferry.scale._driver import Description, Worker, warn_of_failure
+from arrayferry.scale._faults import WorkerVectorEnv
+from arrayferry.scale._pickling import Failure, pickled
+from arrayferry.scale._worker import CALL, STEP, Channel, Task, work
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -83,9 +84,8 @@ class ProcessVectorEnv(WorkerVectorEnv):
         if context not in (known := multiprocessing.get_all_start_methods()):
             raise OptionError(f"context={context!r}", f"on this system it is one of {', '.join(known)}")
         _refuse_while_importing()
-        env = made_by(env_fns[0])
-        self._describe(Description.of(env))
-        env.close()
+        with closing(make_env(env_fns[0])) as env:
+            self._describe(Description.of(env))
         if context == "fork" and has_started():
             what = 'context="fork" after JAX has started: a worker would wait for ever for its threads'
             raise OptionError(what, 'write context="forkserver" or "spawn"')
@@ -99,7 +99,7 @@ class ProcessVectorEnv(WorkerVectorEnv):
             Task(pickled(env_fns[rows]), rows, self.num_envs, self.autoreset_mode, *spaces)
             for rows in split(self.num_envs, workers or _cores())
         ]
-        self._workers = [_Worker(multiprocess, task, memory, step_timeout) for task in tasks]
+        self._workers = [_Worker(multiprocess, task, memory, self._timeout) for task in tasks]
         self._start()
 
     def _add_infos(self, infos: dict[str, Any], found: Any, rows: slice) -> dict[str, Any]:
@@ -176,7 +176,9 @@ class _Worker(Worker):
         channel = self._channel
         try:
             while not channel.done.acquire(timeout=_LOOK):
-                if not self._process.is_alive() and not channel.done.acquire(block=False):
+                if not self._process.is_alive():
+                    if channel.done.acquire(block=False):  # it has answered before it died
+                        break
                     return f"the worker died (exit code {self._process.exitcode})"
                 if time.monotonic() > deadline:
                     return "the worker did not answer in time"
@@ -210,7 +212,10 @@ class _Worker(Worker):
                     data = pipe.recv_bytes()
             self._process.join(max(deadline - time.monotonic(), 0))
         self.kill()
-        _tell_of_failure(data)
+        found = None
+        with suppress(Exception):  # it was no answer to `close`, but what an environment had returned before
+            found = None if data is None else pickle.loads(data)
+        warn_of_failure(found)
 
     @contextmanager
     def _killed_at(self, deadline: float, size: float = math.inf) -> Iterator[None]:
@@ -246,17 +251,6 @@ class _Worker(Worker):
             self._process.join()
         self._channel.pipe.close()
         self.has_greeted = False  # what it has answered is about another step
-
-
-def _tell_of_failure(data: bytes | None) -> None:
-    """Warn of what an environment has raised when it was closed: `close` itself always returns."""
-    try:
-        found = None if data is None else pickle.loads(data)
-    except Exception:  # it was no answer to `close`, but what an environment had returned before
-        return
-    if isinstance(found, Failure):
-        told = "".join(traceback.format_exception_only(found.error))
-        warn_caller(f"an environment was not closed: {told}", RuntimeWarning)
 
 
 def _refuse_while_importing() -> None:

@@ -10,16 +10,38 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 from arrayferry._core.convert import convert
-from arrayferry.errors import FerryError, UnsupportedError
+from arrayferry.errors import FerryError, OptionError, UnsupportedError
 from arrayferry.spaces.casting import cast_to_space
 from arrayferry.wrappers._boundary import STEP, checked
 
-__all__ = ["reset_finished", "resets_itself", "with_cast_final", "with_dense_final"]
+__all__ = [
+    "autoreset_mode_of",
+    "known_autoreset_mode",
+    "reset_finished",
+    "resets_itself",
+    "with_cast_final",
+    "with_dense_final",
+]
+
+
+def known_autoreset_mode(mode: Any) -> AutoresetMode:
+    """Return an autoreset mode, given as itself or by its value."""
+    try:
+        return AutoresetMode(mode)
+    except ValueError:
+        hint = "pass " + " or ".join(f'{one} ("{one.value}")' for one in AutoresetMode)
+        raise OptionError(f"autoreset_mode={mode!r}", hint) from None
+
+
+def autoreset_mode_of(env: Any) -> AutoresetMode | None:
+    """Return what a vector environment does when an episode ends; None if it does not say."""
+    mode = env.metadata.get("autoreset_mode") if isinstance(env, VectorEnv) else None
+    return None if mode is None else known_autoreset_mode(mode)
 
 
 def resets_itself(env: Any) -> bool:
     """Return whether an environment starts its next episode by itself."""
-    return isinstance(env, VectorEnv) and env.metadata.get("autoreset_mode") is not AutoresetMode.DISABLED
+    return isinstance(env, VectorEnv) and autoreset_mode_of(env) is not AutoresetMode.DISABLED
 
 
 def reset_finished(env: Any, terminated: Any, truncated: Any) -> None:

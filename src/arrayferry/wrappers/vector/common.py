@@ -7,6 +7,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import common as theirs
 
+from arrayferry.wrappers._autoreset import autoreset_mode_of
 from arrayferry.wrappers._place import Place, lift, namespace, place_of
 from arrayferry.wrappers.vector._batches import with_numpy_mask
 
@@ -27,7 +28,7 @@ class RecordEpisodeStatistics(theirs.RecordEpisodeStatistics):
     def __init__(self, env: Any, buffer_length: int = 100, stats_key: str = "episode") -> None:
         """Wrap a vector environment; the queues hold the last `buffer_length` episodes."""
         super().__init__(env, buffer_length, stats_key)
-        self._is_same_step = env.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP
+        self._is_same_step = autoreset_mode_of(env) is AutoresetMode.SAME_STEP
         self._ended = self.prev_dones  # on the host
 
     def reset(self, seed: Any = None, options: dict[str, Any] | None = None) -> Any:

@@ -6,6 +6,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import stateful_reward as theirs
 
+from arrayferry.wrappers._autoreset import autoreset_mode_of
 from arrayferry.wrappers._place import lift, namespace, place_of
 from arrayferry.wrappers._statistics import discounted, scaled, update
 
@@ -21,7 +22,7 @@ class NormalizeReward(theirs.NormalizeReward):
     def __init__(self, env: Any, gamma: float = 0.99, epsilon: float = 1e-8) -> None:
         """Wrap a vector environment."""
         super().__init__(env, gamma, epsilon)
-        self._is_same_step = env.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP
+        self._is_same_step = autoreset_mode_of(env) is AutoresetMode.SAME_STEP
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
         """Reset the environments, and the rewards that were summed up."""

@@ -1,0 +1,67 @@
+"""What vector environments with workers are made with, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import VectorEnv
+
+from arrayferry.errors import OptionError, UnsupportedError, WorkerError
+
+__all__ = ["FOREVER", "check_spaces", "count_of", "counted", "make_env", "seconds", "split"]
+
+# The longest time that the system can wait for: 10 days.
+FOREVER = 864_000.0
+
+
+def counted(env_fns: Any) -> int:
+    """Return how many functions there are to make environments; refuse what is no list of them."""
+    hint = "pass a list of functions that make one environment each: [lambda: gymnasium.make(...)] * 8"
+    if not isinstance(env_fns, Sequence):
+        raise UnsupportedError(f"env_fns is a {type(env_fns).__name__}", hint)
+    for index, env_fn in enumerate(env_fns):
+        if not callable(env_fn):
+            raise UnsupportedError(f"env_fns[{index}] is a {type(env_fn).__name__}", hint)
+    return len(env_fns)
+
+
+def count_of(name: str, value: Any) -> int:
+    """Return an option that is a whole number, at least 1."""
+    is_count = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not is_count or value < 1:
+        raise OptionError(f"{name}={value!r}", "pass a whole number, at least 1")
+    return int(value)
+
+
+def seconds(name: str, value: Any) -> float:
+    """Return an option that is a time; one without an end is cut to what the system can wait for."""
+    if not isinstance(value, (int, float, np.number)) or not value > 0:
+        raise OptionError(f"{name}={value!r}", "pass seconds, or math.inf to wait for ever")
+    return min(float(value), FOREVER)
+
+
+def split(count: int, workers: int) -> list[slice]:
+    """Return the rows of each worker; there is at least one for each."""
+    bounds = np.linspace(0, count, min(workers, count) + 1).round().astype(int).tolist()
+    return [slice(start, stop) for start, stop in itertools.pairwise(bounds)]
+
+
+def make_env(env_fn: Callable[[], gym.Env[Any, Any]]) -> gym.Env[Any, Any]:
+    """Return the environment that a function makes; refuse what is none."""
+    env: Any = env_fn()
+    if isinstance(env, VectorEnv) or not isinstance(env, gym.Env):
+        what = f"one of env_fns made a {type(env).__name__}, which is not a single Gymnasium environment"
+        raise UnsupportedError(what, "let each return a gymnasium.Env, such as gymnasium.make(...) returns")
+    return env
+
+
+def check_spaces(index: int, found: Sequence[Any], expected: Sequence[Any]) -> None:
+    """Refuse an environment whose observation and action space are not those of the first one."""
+    for name, theirs, mine in zip(("observation", "action"), found, expected):
+        if theirs != mine:
+            what = f"environment {index} has the {name} space {theirs}, the first one {mine}"
+            raise WorkerError(what, "all environments of a vector have the same spaces")

@@ -1,0 +1,60 @@
+"""What is sent between a driver and its workers, as bytes: functions, values and exceptions."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import cloudpickle
+
+from arrayferry._core.messages import note_on
+from arrayferry.errors import UnsupportedError
+
+__all__ = ["Failure", "dumps", "dumps_by_value", "picklable", "pickled"]
+
+
+class Failure(NamedTuple):
+    """An exception of an environment, on its way to the driver."""
+
+    error: BaseException
+
+
+def pickled(env_fns: Sequence[Any]) -> bytes:
+    """Return functions in a form that another process reads."""
+    try:
+        found: bytes = cloudpickle.dumps(list(env_fns))
+    except Exception as error:
+        what = f"env_fns cannot be sent to a worker ({type(error).__name__}: {error})"
+        raise UnsupportedError(what, "make what they need inside of them, not outside") from error
+    return found
+
+
+def dumps(value: Any) -> bytes:
+    """Return a value as bytes that `pickle.loads` reads, if it can be done at all."""
+    try:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    except Exception:
+        return dumps_by_value(value)
+
+
+def dumps_by_value(value: Any) -> bytes:
+    """Return the bytes of a value with the functions and classes of a script in it; slower."""
+    try:
+        found: bytes = cloudpickle.dumps(value)
+    except Exception as error:
+        what = f"something cannot be sent to or from a worker ({type(error).__name__}: {error})"
+        raise UnsupportedError(what, "leave it out, or replace it by what can be pickled") from error
+    return found
+
+
+def picklable(error: Exception, who: str = "a worker") -> BaseException:
+    """Return an exception that can be pickled, with the worker's traceback as a note."""
+    note = f"in {who}:\n" + "".join(traceback.format_exception(error))
+    try:
+        cloudpickle.loads(cloudpickle.dumps(error))
+    except Exception:
+        error = RuntimeError("".join(traceback.format_exception_only(error)).strip())
+    note_on(error, note)
+    return error
