@@ -6,13 +6,15 @@ import enum
 import inspect
 import random
 from array import array as stdlib_array
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from arrayferry import Converter, convert
 from arrayferry._core.dtypes import STANDARD, cast_for, dtype_name
-from arrayferry._core.registry import find_framework, framework_of
+from arrayferry._core.registry import find_framework, framework_of, register_framework
+from arrayferry._core.speedups import speedups
 from arrayferry._core.walk import Slot
 from arrayferry.testing import bits
 
@@ -349,3 +351,29 @@ def test_path_of_a_kept_leaf_is_built_only_on_request():
     slot = Slot("info", on_keep=lambda name, path, leaf: asked.append(name))
     Converter("array_api_strict")._walker([slot]).convert([np.array([np.str_("a")] * 100, object)])
     assert asked == ["info"] * 100  # the path was not asked for
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "bool", "bfloat16"])
+@pytest.mark.parametrize("depth", [0, 60])  # of which the walk in Python does the last part
+def test_an_array_of_another_framework_is_read_once(dtype, depth):
+    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+    if speedups is None:
+        pytest.skip("the fast reader is in C")
+    framework, reads = find_framework("torch"), []
+
+    def to_private(cls):
+        read = framework._fast.to_private(cls)
+        return lambda tensor: (reads.append(tensor), read(tensor))[1]
+
+    register_framework(replace(framework, _fast=replace(framework._fast, to_private=to_private)))
+    try:
+        value = torch.ones(3, dtype=getattr(torch, dtype))
+        for _ in range(depth):
+            value = [value]
+        found = Converter("jax")(value)
+    finally:
+        register_framework(framework)
+    for _ in range(depth):
+        [found] = found
+    assert isinstance(found, jax.Array)
+    assert len(reads) == 1

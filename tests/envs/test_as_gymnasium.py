@@ -434,3 +434,49 @@ def test_a_registered_environment_of_many_agents_is_wrapped_as_one(monkeypatch: 
     assert env.step({"a": 0, "b": 1})[1] == {"a": 0.0, "b": 1.0}
     with pytest.raises(arrayferry.FerryError, match="no vector environments"):
         arrayferry.wrap(Pair(), "numpy", num_envs=2)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        gym.spaces.Discrete(3, start=1),
+        gym.spaces.MultiDiscrete([2, 3], start=[4, 5]),
+        gym.spaces.Tuple([gym.spaces.Discrete(2, start=1), gym.spaces.Box(-1, 1, (2,))]),
+        gym.spaces.Dict(go=gym.spaces.Discrete(2, start=7)),
+    ],
+    ids=str,
+)
+def test_agents_that_have_left_do_not_disturb_the_others(
+    space: gym.spaces.Space[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pettingzoo")
+    import jax.numpy as jnp
+
+    from arrayferry.envs import Interface, as_parallel, register_environment
+    from arrayferry.wrappers import _kinds
+
+    class Race:
+        pass
+
+    def interface(env: Any, params: Any) -> Interface:
+        both = {"a": jnp.zeros(1), "b": jnp.ones(1)}
+        return Interface(
+            reset=lambda key: (0, both, {}),
+            step=lambda key, state, action: (
+                *(state + 1, both, jnp.ones(2)),
+                *(jnp.asarray([True, False]), jnp.zeros(2, bool), {}),
+            ),
+            observation_space=None,
+            action_space=gym.spaces.Dict(a=space, b=space),
+            agents=("a", "b"),
+        )
+
+    monkeypatch.setattr(_kinds, "_KINDS", dict(_kinds._KINDS))
+    register_environment(Race, interface)
+    env = as_parallel(Race())
+    env.reset(seed=1)
+    space.seed(0)
+    env.step({"a": space.sample(), "b": space.sample()})
+    assert env.agents == ["b"]
+    assert env.step({"b": space.sample()})[1] == {"b": 1.0}
+    assert env.spec is None

@@ -155,6 +155,7 @@ class Torch:
             "2 placements for a mesh of 1 dim": lambda: arrayferry.wrap(
                 make(ROWS), "torch", (mesh, shard * 2)
             ),
+            "pass a list": lambda: arrayferry.wrap(make(ROWS), "torch", (mesh, Shard(0))),
             "with a device mesh": lambda: arrayferry.wrap(
                 make(ROWS), "torch", self.device, as_tensordict=True
             ),

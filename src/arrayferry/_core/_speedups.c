@@ -79,7 +79,7 @@ typedef struct {
     PyObject *held[MAX_HELD];
 } Holder;
 
-enum { COPY, OTHERWISE, COPY_FIRST_HOLDS };
+enum { COPY, FINISH, COPY_FIRST_HOLDS };
 
 static PyObject *copy_first_call(Holder *self, PyObject *args, PyObject *options);
 
@@ -482,18 +482,25 @@ static PyObject *convert_plain(Call *call, PyObject *value, int mine, const Fram
     return new;
 }
 
-/* An array of another framework, if its copy in NumPy is plain; NULL without an error for what is left to
- * the action. */
-static PyObject *convert_copied(Call *call, PyObject *copy_first, PyObject *value, const Frame *up)
+/* An array of another framework, by its copy in NumPy. */
+static PyObject *convert_copied(Call *call, PyObject *const held[], PyObject *value, const Frame *up)
 {
-    PyObject *copy = PyObject_CallOneArg(((Holder *)copy_first)->held[COPY], value), *new = NULL;
+    PyObject *copy = PyObject_CallOneArg(held[COPY], value), *new = NULL;
     if (copy == NULL) {
         locate(call, up, NULL);
+        return NULL;
     }
-    else if (is_plain(call->walker, copy)) {
+    if (is_plain(call->walker, copy)) {
         new = hand_over(call, copy, up);
     }
-    Py_XDECREF(copy);
+    if (new == NULL && !PyErr_Occurred()) {
+        PyObject *arguments[] = {value, copy};
+        new = PyObject_Vectorcall(held[FINISH], arguments, 2, NULL);
+        if (new == NULL) {
+            locate(call, up, NULL);
+        }
+    }
+    Py_DECREF(copy);
     return new;
 }
 
@@ -501,15 +508,15 @@ static PyObject *convert_leaf(Call *call, PyObject *action, PyObject *value, int
 {
     Walker *walker = call->walker;
     int mine = unshared && walker->counts_prove && (!up || up->alone);
-    PyObject *new = NULL;
+    if (Py_TYPE(action)->tp_call == (ternaryfunc)copy_first_call) {
+        PyObject *copied = convert_copied(call, ((Holder *)action)->held, value, up);
+        return copied == walker->held[KEEP] ? (Py_DECREF(copied), keep(call, value, up)) : copied;
+    }
     if (action == walker->held[ARRAY_ACTION] && is_plain(walker, value)) {
-        new = convert_plain(call, value, mine, up);
-    }
-    else if (Py_TYPE(action)->tp_call == (ternaryfunc)copy_first_call) {
-        new = convert_copied(call, action, value, up);
-    }
-    if (new || PyErr_Occurred()) {
-        return new;
+        PyObject *new = convert_plain(call, value, mine, up);
+        if (new || PyErr_Occurred()) {
+            return new;
+        }
     }
     PyObject *arguments[] = {value, mine ? Py_True : Py_False};
     PyObject *found = PyObject_Vectorcall(action, arguments, 2, NULL);
@@ -915,7 +922,7 @@ static PyObject *array_of_words(PyArrayObject *words, PyObject *place)
 {
     Py_ssize_t start, stop;
     int bit;
-    PyArray_Dims shape;
+    PyArray_Dims shape = {NULL, 0};
     PyArray_Descr *dtype;
     if (!PyTuple_Check(place)) {
         PyErr_SetString(PyExc_TypeError, "a place is a tuple");
@@ -923,6 +930,7 @@ static PyObject *array_of_words(PyArrayObject *words, PyObject *place)
     }
     if (!PyArg_ParseTuple(place, "nnO&O!i", &start, &stop, PyArray_IntpConverter, &shape, &PyArrayDescr_Type,
             &dtype, &bit)) {
+        PyDimMem_FREE(shape.ptr);
         return NULL;
     }
     PyObject *new = NULL;
@@ -1108,15 +1116,21 @@ static PyObject *copy_first_new(PyTypeObject *type, PyObject *args, PyObject *Py
     return holder_new(type, args, COPY_FIRST_HOLDS);
 }
 
-/* What the walk in C does where the copy is not all that there is to do, and the walk in Python always. */
-static PyObject *copy_first_call(Holder *self, PyObject *args, PyObject *options)
+/* What the walk in Python does; the one in C hands a plain copy over by itself. */
+static PyObject *copy_first_call(Holder *self, PyObject *args, PyObject *Py_UNUSED(options))
 {
-    return PyObject_Call(self->held[OTHERWISE], args, options);
+    PyObject *value, *mine, *copy, *found = NULL;
+    if (PyArg_ParseTuple(args, "OO", &value, &mine) && (copy = PyObject_CallOneArg(self->held[COPY], value))) {
+        PyObject *arguments[] = {value, copy};
+        found = PyObject_Vectorcall(self->held[FINISH], arguments, 2, NULL);
+        Py_DECREF(copy);
+    }
+    return found;
 }
 
 static PyType_Slot copy_first_slots[] = {
-    {Py_tp_doc, "CopyFirst(copy, otherwise)\n\n"
-                "The handler `otherwise`; the walk in C asks it only where `copy(array)` gives no plain array."},
+    {Py_tp_doc, "CopyFirst(copy, finish)\n\n"
+                "The handler `finish(array, copy(array))`; the walk in C hands plain copies over by itself."},
     {Py_tp_new, copy_first_new},
     {Py_tp_call, copy_first_call},
     {Py_tp_traverse, holder_traverse},

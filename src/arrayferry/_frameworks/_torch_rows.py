@@ -90,4 +90,6 @@ def as_rows(spec: Any, count: int) -> Rows | None:
     if not isinstance(spec, (tuple, list)) or len(spec) != 2 or not hasattr(spec[0], "get_coordinate"):
         return None
     mesh, placements = spec
+    if not isinstance(placements, (tuple, list)):
+        raise DeviceError(f"the placements {placements!r} of a mesh", "pass a list: (mesh, [Shard(0)])")
     return Rows(mesh, tuple(placements), count)

@@ -318,6 +318,8 @@ def as_gymnasium(
     num_envs = interface.num_envs if num_envs is None else num_envs
     is_count = isinstance(num_envs, (int, np.integer)) and not isinstance(num_envs, bool) and num_envs >= 1
     if num_envs is not None and not is_count:
-        raise OptionError(f"num_envs={num_envs!r}", "pass at least 1, or None for a single environment")
+        raise OptionError(
+            f"num_envs={num_envs!r}", "pass a whole number, at least 1, or None for a single environment"
+        )
     engine = Engine(env, num_envs, mode, max_episode_steps, interface)
     return JaxEnv(engine, render_mode) if num_envs is None else JaxVectorEnv(engine, render_mode)

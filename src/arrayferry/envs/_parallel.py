@@ -10,7 +10,7 @@ from gymnasium.utils import seeding
 
 from arrayferry.envs._engine import Engine, Outcome, keys_of
 from arrayferry.envs._environments import Driven
-from arrayferry.envs._spaces import as_action, members_of
+from arrayferry.envs._spaces import as_action, first_member, members_of
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -32,12 +32,15 @@ class JaxParallelEnv(Driven, ParallelEnv):  # type: ignore[misc]  # PettingZoo i
 
     def __init__(self, engine: Engine) -> None:
         self._take(engine, None)
+        self.spec = None  # Gymnasium's `make` makes none of PettingZoo's
         self.metadata["name"] = engine.interface.name
         self.possible_agents = list(engine.interface.agents)
         self.agents: list[str] = []
         self.observation_spaces = dict(engine.observation_space.spaces)
         self.action_spaces = dict(engine.interface.action_space.spaces)  # type: ignore[attr-defined]
         self._members = members_of(engine.interface.action_space)
+        # Of an agent that has left, the package still wants an action.
+        self._no_action = {agent: first_member(space) for agent, space in self.action_spaces.items()}
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
         """Return the space of an agent's observations."""
@@ -82,12 +85,11 @@ class JaxParallelEnv(Driven, ParallelEnv):  # type: ignore[misc]  # PettingZoo i
         return obs, rewards, terminated, truncated, infos
 
     def _action(self, agent: str, actions: dict[str, Any]) -> Any:
-        members = self._members[agent]
-        if agent in self.agents:
-            if agent not in actions:
-                raise gym.error.InvalidAction(f"there is no action for {agent}")
-            return as_action(members, actions[agent], f"action[{agent!r}]")
-        return np.zeros(members.shape, members.dtype)  # it has left, and the package still wants one
+        if agent not in self.agents:
+            return self._no_action[agent]
+        if agent not in actions:
+            raise gym.error.InvalidAction(f"there is no action for {agent}")
+        return as_action(self._members[agent], actions[agent], f"action[{agent!r}]")
 
     def _by_agent(self, values: Any) -> dict[str, Any]:
         by_agent = dict(zip(self.possible_agents, np.asarray(values).tolist()))

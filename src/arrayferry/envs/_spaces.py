@@ -11,7 +11,7 @@ from gymnasium import spaces
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.casting import subspaces
 
-__all__ = ["as_action", "from_gymnax", "is_outside", "members_of", "shape_of", "space_of"]
+__all__ = ["as_action", "first_member", "from_gymnax", "is_outside", "members_of", "shape_of", "space_of"]
 
 
 def members_of(space: spaces.Space[Any]) -> Any:
@@ -23,6 +23,17 @@ def members_of(space: spaces.Space[Any]) -> Any:
     if isinstance(space, spaces.Tuple):
         return tuple(map(members_of, space.spaces))
     return shape_of(space.shape or (), jax.dtypes.canonicalize_dtype(space.dtype))
+
+
+def first_member(space: spaces.Space[Any]) -> Any:
+    """Return the first one of the members that a space counts; of others, zeros."""
+    if isinstance(space, spaces.Dict):
+        return {key: first_member(one) for key, one in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(map(first_member, space.spaces))
+    members = members_of(space)
+    start = space.start if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)) else 0
+    return np.full(members.shape, start, members.dtype)
 
 
 def shape_of(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -47,6 +58,8 @@ def as_action(members: Any, action: Any, path: str = "action") -> Any:
             raise gym.error.InvalidAction(f"{path}: {action!r} is not a dict of {', '.join(members)}")
         return {key: as_action(one, action[key], f"{path}[{key!r}]") for key, one in members.items()}
     if isinstance(members, tuple):
+        if not hasattr(action, "__len__"):
+            raise gym.error.InvalidAction(f"{path}: {action!r} is not a tuple of {len(members)}")
         if len(action) != len(members):
             raise gym.error.InvalidAction(f"{path}: {len(action)} parts arrived, {len(members)} are expected")
         return tuple(as_action(*pair, f"{path}[{i}]") for i, pair in enumerate(zip(members, action)))
@@ -69,7 +82,7 @@ def as_action(members: Any, action: Any, path: str = "action") -> Any:
 
 
 def is_outside(space: spaces.Space[Any], action: Any) -> Any:
-    """Return whether any action is none of those that a space counts. JAX traces this.
+    """Return whether any discrete action is out of range. JAX traces this.
 
     The bounds of a Box are left to the environment, as Gymnasium's environments do.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 from gymnasium import spaces
@@ -44,10 +45,8 @@ def _space(env: Any, kind: str, agent: str) -> Any:
     known = getattr(env, f"{kind}s", {})
     if agent in known:
         return known[agent]
-    try:
-        return getattr(env, kind)(agent)
-    except TypeError:
-        return getattr(env, kind)()
+    space = getattr(env, kind)
+    return space(agent) if signature(space).parameters else space()
 
 
 def _is_late(env: Any, state: Any) -> Any:
@@ -58,12 +57,9 @@ def _is_late(env: Any, state: Any) -> Any:
 
 def _masks(env: Any, state: Any) -> dict[str, Any]:
     """Return which actions each agent may take, where the environment says it."""
+    if not hasattr(env, "get_avail_actions"):
+        return {}
     try:
         return {"action_mask": dict(env.get_avail_actions(state))}
-    except (
-        NotImplementedError,
-        TypeError,
-        ValueError,
-        AttributeError,
-    ):  # not said, or asked for in another way
+    except NotImplementedError:
         return {}
