@@ -39,6 +39,17 @@ class Devices:
         available: `()` to the names of the devices on this machine.
         of: `(array)` to the device that it is on, and where an answer to it belongs; None for the default.
         on_host: `(array)`, False when NumPy cannot see its memory.
+
+    Example:
+        >>> from arrayferry import Devices
+        >>> from arrayferry.errors import DeviceError
+        >>> def find(spec):
+        ...     if spec in (None, "left", "right"):
+        ...         return spec
+        ...     raise DeviceError(f"no device {spec!r}", "the devices here are: left, right")
+        >>> hands = Devices(find=find, available=lambda: ("left", "right"), of=lambda array: array.hand)
+        >>> hands.available(), Devices().available()
+        (('left', 'right'), ('cpu',))
     """
 
     find: Callable[[Any], Any] = _find_cpu
@@ -125,6 +136,21 @@ class Framework:
         distributions: what `pip` may know it by, for its version and for the hint when it is missing.
         wider: how a user gets wider dtypes, for the message when a value does not fit.
         before_import: `()`, called before the framework is imported; raises if that would do harm.
+
+    Example:
+        >>> import numpy as np
+        >>> from array import array
+        >>> from arrayferry import Framework, convert
+        >>> stdlib = Framework(
+        ...     name="array",
+        ...     modules=("array",),
+        ...     arrays=("array:array",),
+        ...     to_numpy=lambda values, share: np.frombuffer(values, values.typecode),
+        ...     from_numpy=lambda values, device, share: array(values.dtype.char, values.tolist()),
+        ...     dtypes=lambda device: frozenset({"int64", "float64"}),
+        ... )
+        >>> convert(np.arange(3.0), stdlib)  # `register_framework` makes it known by its name
+        array('d', [0.0, 1.0, 2.0])
     """
 
     name: str

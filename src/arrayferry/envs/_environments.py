@@ -86,6 +86,14 @@ class JaxEnv(Driven, _Env):
 
     `as_gymnasium` makes it. The reward is a float, or an array where there are many; terminated and truncated
     are bools. It does not reset by itself.
+
+    Example:
+        >>> from arrayferry.envs import as_gymnasium
+        >>> from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
+        >>> env = as_gymnasium(CartPoleFunctional())
+        >>> obs, info = env.reset(seed=123)
+        >>> type(env).__name__, obs.shape, env.step(1)[1:4]
+        ('JaxEnv', (4,), (1.0, False, False))
     """
 
     def __init__(self, engine: Engine, render_mode: str | None = None) -> None:
@@ -131,6 +139,14 @@ class JaxVectorEnv(Driven, _VectorEnv):
     `as_gymnasium` makes it. `final_obs` is one batch, with zeros where `_final_obs` is False; all else is as
     Gymnasium's vector environments have it. The environment number `i` of a vector that was reset with a seed
     does what a single one does that was reset with `seed + i`.
+
+    Example:
+        >>> from arrayferry.envs import as_gymnasium
+        >>> from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
+        >>> envs = as_gymnasium(CartPoleFunctional(), num_envs=2)
+        >>> obs, info = envs.reset(seed=123)
+        >>> type(envs).__name__, obs.shape, envs.state.shape
+        ('JaxVectorEnv', (2, 4), (2, 4))
     """
 
     def __init__(self, engine: Engine, render_mode: str | None = None) -> None:

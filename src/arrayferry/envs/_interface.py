@@ -35,6 +35,20 @@ class Interface:
         agents: the names of many agents, for `as_parallel`: observations, actions and their spaces are dicts
             by agent, and reward, terminated and truncated arrays with an element for each.
         world_state: `world_state(state)` returns what PettingZoo's `state()` gives: one array for all agents.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from arrayferry.envs import Interface
+        >>> from gymnasium import spaces
+        >>> def reset(key):
+        ...     return jnp.int32(0), jnp.float32([0]), {}
+        >>> def step(key, place, action):
+        ...     place = place + 2 * action - 1
+        ...     return place, jnp.float32([place]), 1.0, abs(place) >= 3, False, {}
+        >>> walk = Interface(reset, step, spaces.Box(-3, 3, (1,)), spaces.Discrete(2), name="Walk")
+        >>> place, obs, info = walk.reset(None)
+        >>> int(walk.step(None, place, 1)[0])
+        1
     """
 
     reset: Callable[[Any], tuple[Any, Any, dict[str, Any]]]

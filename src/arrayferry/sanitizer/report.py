@@ -132,6 +132,14 @@ class Report:
         sharing: what `check` found beyond that with `copy=False`; empty if nobody tried.
         shareable: whether `check` found `copy=False` safe; None if nobody tried, or it cannot share.
         not_shared: why it cannot share; empty if it can, or nobody tried.
+
+    Example:
+        >>> import arrayferry
+        >>> report = arrayferry.check("MountainCarContinuous-v0", "numpy", steps=10)
+        >>> report.verdict
+        'safe as wrapped; not safe with copy=False'
+        >>> report.ok, report.shareable, [finding.kind for finding in report.sharing]
+        (True, False, ['kept'])
     """
 
     findings: tuple[Finding, ...]

@@ -120,7 +120,16 @@ class Sanitizer(Watching, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
 
 
 class VectorSanitizer(Watching, Forwarding, _VectorWrapper, RecordConstructorArgs):
-    """Watches a vector environment; the arguments are those of `Sanitizer`."""
+    """Watches a vector environment; the arguments are those of `Sanitizer`.
+
+    Example:
+        >>> import gymnasium as gym
+        >>> from arrayferry.sanitizer import VectorSanitizer
+        >>> envs = VectorSanitizer(gym.make_vec("CartPole-v1", num_envs=2), on_finding="raise")
+        >>> obs, info = envs.reset(seed=1)
+        >>> envs.report.ok
+        True
+    """
 
     def step(self, actions: Any) -> Any:
         """Take a step in all environments, watched."""
@@ -165,6 +174,13 @@ def findings(env: Any) -> Report:
 
     Raises:
         UnsupportedError: no sanitizer watches this environment.
+
+    Example:
+        >>> import arrayferry, gymnasium as gym
+        >>> env = arrayferry.wrap(gym.make("CartPole-v1"), "numpy", sanitize=True)
+        >>> obs, info = env.reset(seed=1)
+        >>> len(arrayferry.findings(env))
+        0
     """
     reports = [one.report for one in _sanitizers(env)]
     if not reports:

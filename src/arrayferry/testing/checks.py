@@ -177,6 +177,10 @@ def check_framework(name: str) -> None:
 
     Raises:
         AssertionError: with a line for each check that failed.
+
+    Example:
+        >>> from arrayferry.testing import check_framework
+        >>> check_framework("numpy")
     """
     failures = [failure for check in CHECKS if (failure := _failure(check, name))]
     _expect(not failures, "\n".join([f"{name} does not conform:", *failures]))

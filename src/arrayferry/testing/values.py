@@ -18,7 +18,14 @@ __all__ = ["LAYOUTS", "all_dtypes", "at_offset", "bits", "edges", "in_numpy", "o
 
 
 def bits(array: Any) -> bytes:
-    """Return the values of any framework's array as bytes, in C order and native byte order."""
+    """Return the values of any framework's array as bytes, in C order and native byte order.
+
+    Example:
+        >>> import numpy as np
+        >>> from arrayferry.testing import bits
+        >>> bits(np.array([1, 256], ">i2")) == bits(np.array([1, 256], "<i2"))
+        True
+    """
     found = in_numpy(array)
     return np.asarray(found, found.dtype.newbyteorder("=")).tobytes()
 
@@ -41,7 +48,15 @@ def _framework_of(array: Any) -> Framework:
 
 
 def overwrite(array: Any) -> bool:
-    """Change every byte of an array in place; return False if it cannot be written to."""
+    """Change every byte of an array in place; return False if it cannot be written to.
+
+    Example:
+        >>> import numpy as np
+        >>> from arrayferry.testing import overwrite
+        >>> array = np.zeros(2, np.uint8)
+        >>> overwrite(array), array
+        (True, array([1, 1], dtype=uint8))
+    """
     if not isinstance(array, np.ndarray):
         values = np.array(in_numpy(array), order="C")
         overwrite(values)
@@ -63,7 +78,14 @@ def overwrite(array: Any) -> bool:
 
 
 def edges(dtype: str) -> Array:
-    """Return an array of values that are easily lost: NaN with a payload, -0.0, denormals, extremes."""
+    """Return an array of values that are easily lost: NaN with a payload, -0.0, denormals, extremes.
+
+    Example:
+        >>> from arrayferry.testing import edges
+        >>> edges("int8")
+        array([[   0,    1, -128],
+               [-127,  127,   -1]], dtype=int8)
+    """
     if dtype in ML_DTYPES:
         import ml_dtypes
 
@@ -89,7 +111,14 @@ def all_dtypes() -> list[str]:
 
 
 def at_offset(array: Array, offset: int) -> Array:
-    """Return a copy whose address is `offset` bytes beyond a multiple of 64."""
+    """Return a copy whose address is `offset` bytes beyond a multiple of 64.
+
+    Example:
+        >>> import numpy as np
+        >>> from arrayferry.testing import at_offset
+        >>> at_offset(np.arange(3.0), 4).ctypes.data % 64
+        4
+    """
     memory = np.zeros(array.nbytes + 128, np.uint8)
     start = -memory.ctypes.data % 64 + offset
     copy: Array = np.ndarray(array.shape, array.dtype, memory.data, start)

@@ -175,9 +175,9 @@ def wrap(
     """Let an agent of any framework use an environment of any other.
 
     Args:
-        env: an environment of any framework: Gymnasium's, single or vector; PettingZoo's, parallel or AEC; or
+        env: an environment of any framework: Gymnasium's, single or vector; PettingZoo's, parallel or AEC;
             one written in JAX, as its package makes it, alone or as a pair `(env, params)`: see
-            `arrayferry.envs`.
+            `arrayferry.envs`; or one of dm_env.
         to: the agent's framework, by name or as a module.
         device: where the agent's arrays go; for the rows of a vector environment also many devices, and those
             of other processes: a `jax.sharding.NamedSharding`, or a torch `DeviceMesh` and its placements.
@@ -196,6 +196,10 @@ def wrap(
         num_envs: for environments written in JAX (`arrayferry.envs`): how many of them to step together as a
             vector environment; None for a single one.
         **unknown: refused, with the option that was probably meant.
+
+    Returns:
+        An `ArrayConversion` for single or for vector environments, a `ParallelArrayConversion` or an
+        `AECArrayConversion`.
 
     Example:
         >>> import arrayferry, gymnasium as gym
