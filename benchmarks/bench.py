@@ -29,7 +29,7 @@ from works import BARE, BY_HAND, OURS, THEIRS, WORKS, cartpole
 # What the rivals are installed as.
 _LIBRARIES = "numpy torch jax gymnasium stable-baselines3 tianshou ray torchrl".split()
 _BEGIN, _END = "<!-- made by benchmarks/bench.py: begin -->", "<!-- end -->"
-_COLUMNS = (BY_HAND, THEIRS, OURS, "less than Gymnasium (goal)", "of by hand (goal)")
+_COLUMNS = (BY_HAND, THEIRS, OURS, "Gymnasium / arrayferry (goal)", "arrayferry / by hand (goal)")
 _NOT_MEASURED = "GPUs; what a step costs in your environment (arrayferry bench YOUR_ENV measures that)"
 
 
@@ -103,7 +103,19 @@ def as_markdown(results: dict[str, Any]) -> str:
     lines = [f"| work | {' | '.join(_COLUMNS)} |", "|---|--:|--:|--:|--:|--:|"]
     lines += [f"| {' | '.join([name, *_cells(name, us)])} |" for name, us in results["overhead"].items()]
     where = ", ".join(f"{key} {value}" for key, value in results["where"].items())
-    return "\n".join([*lines, "", f"Microseconds a step, on {date.today()}: {where}."])
+    measured = f"Microseconds a step, on {date.today()}: {where}."
+    return "\n".join([*lines, "", measured, "", _missed(results["overhead"])])
+
+
+def _missed(results: dict[str, dict[str, float]]) -> str:
+    """How many rows miss a goal, by the figures that the table shows."""
+    with_goal = {name: us for name, us in results.items() if WORKS[name].less or WORKS[name].of_hand}
+    missed = 0
+    for name, us in with_goal.items():
+        less, of_hand = WORKS[name].less, WORKS[name].of_hand
+        is_slow = less is not None and THEIRS in us and round(us[THEIRS] / us[OURS], 1) < less
+        missed += is_slow or (of_hand is not None and round(us[OURS] / us[BY_HAND], 2) > of_hand)
+    return f"Of the {len(with_goal)} rows with a goal, {missed} miss one."
 
 
 def main() -> None:
