@@ -480,3 +480,164 @@ def test_agents_that_have_left_do_not_disturb_the_others(
     assert env.agents == ["b"]
     assert env.step({"b": space.sample()})[1] == {"b": 1.0}
     assert env.spec is None
+
+
+def registered(monkeypatch: pytest.MonkeyPatch, reset: Any, step: Any, action_space: Any = None) -> Any:
+    """Return an environment that does this, and which `as_gymnasium` knows during a test."""
+    from arrayferry.envs import Interface, register_environment
+    from arrayferry.wrappers import _kinds
+
+    class Env:
+        pass
+
+    space = gym.spaces.Discrete(10) if action_space is None else action_space
+    monkeypatch.setattr(_kinds, "_KINDS", dict(_kinds._KINDS))
+    register_environment(Env, lambda env, params: Interface(reset, step, None, space))
+    return Env()
+
+
+@pytest.mark.parametrize("count", [None, 3])
+@pytest.mark.parametrize(
+    ("at_reset", "at_step", "what"),
+    [
+        ((0.5, [0.0], {}), (1, [0.0], {}), "the state"),
+        ((1, [0.0], {}), (1, 0.0, {}), "the observation"),
+        ((1, [0.0], {}), (1, [0], {}), "the observation"),
+        ((1, [0.0], {"a": 1}), (1, [0.0], {"a": [1, 2, 3]}), r"info\['a'\]"),
+        ((1, [0.0], {"a": {"b": 0.5}}), (1, [0.0], {"a": {"b": 1}}), r"info\['a'\]\['b'\]"),
+        ((1, [0.0], {"a": {"b": 0.5}}), (1, [0.0], {"a": 1}), r"info\['a'\]"),
+    ],
+)
+def test_what_a_step_gives_in_another_form_is_refused(
+    monkeypatch: pytest.MonkeyPatch, count: Any, at_reset: Any, at_step: Any, what: str
+) -> None:
+    import jax.numpy as jnp
+
+    def arrays(values: Any) -> Any:
+        return jax.tree.map(jnp.asarray, values, is_leaf=lambda one: isinstance(one, list))
+
+    def step(key: Any, state: Any, action: Any) -> Any:
+        state, obs, info = arrays(at_step)
+        return state, obs, 1.0, True, False, info
+
+    env = registered(monkeypatch, lambda key: arrays(at_reset), step)
+    with pytest.raises(arrayferry.errors.UnsupportedError, match=f"{what} of .* after a step"):
+        as_gymnasium(env, count)
+
+
+def test_what_a_reset_gives_is_widened_to_what_a_step_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    import jax.numpy as jnp
+
+    env = registered(
+        monkeypatch,
+        lambda key: (0, jnp.array([1]), {"a": 2, "only": 3}),
+        lambda key, state, action: (state + 0.5, jnp.array([1.5]), 1.0, True, False, {"a": 2.5}),
+    )
+    for envs in as_gymnasium(env), as_gymnasium(env, 2):
+        obs, info = envs.reset(seed=0)
+        assert obs.dtype == info["a"].dtype == envs.observation_space.dtype == "float32"
+        assert info["only"].dtype == "int32"
+        assert not obs.weak_type
+        assert not info["only"].weak_type
+
+
+@pytest.mark.parametrize("for_host", [False, True])
+@pytest.mark.parametrize("count", [None, 2])
+def test_after_a_step_that_fails_a_reset_goes_on(
+    monkeypatch: pytest.MonkeyPatch, count: Any, for_host: bool
+) -> None:
+    import jax.numpy as jnp
+
+    def check(action: Any) -> Any:
+        if (np.asarray(action) >= 5).any():
+            raise ValueError("the wheel is off")
+        return np.float32(0)
+
+    def step(key: Any, state: Any, action: Any) -> Any:
+        told = jax.ShapeDtypeStruct((), jnp.float32)
+        zero = jax.pure_callback(check, told, action, vmap_method="sequential")
+        return state + 1, jnp.zeros(1) + zero, 1.0, False, False, {}
+
+    env = registered(monkeypatch, lambda key: (jnp.int32(0), jnp.zeros(1), {}), step)
+    envs: Any = as_gymnasium(env, count)
+    if for_host and count:
+        envs.read_on_host()
+    good, bad = (0, 7) if count is None else (np.array([0, 0]), np.array([0, 7]))
+    for again in ({}, {"seed": 1}):
+        envs.reset(seed=0)
+        with pytest.raises(jax.errors.JaxRuntimeError, match="the wheel is off"):
+            envs.step(bad)
+        with pytest.raises(gym.error.ResetNeeded):
+            envs.step(good)
+        envs.reset(**again)
+        envs.step(good)
+
+
+def test_the_agent_may_delete_what_it_is_given() -> None:
+    envs = as_gymnasium(Walk(), 2, autoreset_mode=AutoresetMode.DISABLED)
+    some = {"reset_mask": np.array([True, False])}
+    for again in lambda: envs.reset(seed=0), lambda: envs.reset(options=some), lambda: envs.step([1, 1]):
+        obs = again()[0]
+        kept = jax.tree.map(np.array, obs)
+        for leaf in jax.tree.leaves(obs):
+            leaf.delete()
+        copied = copy.deepcopy(envs)
+        assert same(row(copied.reset(options=some)[0], 1), row(kept, 1))
+        assert same(row(envs.reset(options=some)[0], 1), row(kept, 1))
+
+
+def test_seeds_of_more_than_32_bits_are_those_of_jax() -> None:
+    from arrayferry.envs._engine import keys_of
+
+    seeds = [0, 5, 2**32 + 5, 2**40, np.int64(7)]
+    for wide in False, True:
+        with jax.enable_x64(wide):
+            wanted = [np.asarray(jax.random.PRNGKey(int(seed))).tolist() for seed in seeds]
+            assert keys_of(seeds).tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("space", "good", "bad"),
+    [
+        (gym.spaces.Discrete(255, start=1, dtype=np.uint8), [1, 255], [0]),
+        (gym.spaces.Discrete(3, start=2**31 - 2), [2**31 - 2, 2**31 - 1], [0, 2**31, 2**70, -(2**70)]),
+        (gym.spaces.MultiDiscrete([255], np.uint8, start=[1]), [[1], [255]], [[0]]),
+    ],
+    ids=str,
+)
+def test_actions_at_the_ends_of_a_dtype(
+    monkeypatch: pytest.MonkeyPatch, space: Any, good: list[Any], bad: list[Any]
+) -> None:
+    import jax.numpy as jnp
+
+    def step(key: Any, state: Any, action: Any) -> Any:
+        return state, jnp.zeros(1), 1.0, False, False, {}
+
+    env = as_gymnasium(registered(monkeypatch, lambda key: (0, jnp.zeros(1), {}), step, space))
+    env.reset(seed=0)
+    for action in good:
+        env.step(np.asarray(action, space.dtype) if isinstance(action, list) else action)
+    for action in bad:
+        with pytest.raises(gym.error.InvalidAction):
+            env.step(np.asarray(action, space.dtype) if isinstance(action, list) else action)
+
+
+@pytest.mark.parametrize("steps", [0, -3, 2.5, True, "a"])
+def test_time_limits_that_are_none(steps: Any) -> None:
+    with pytest.raises(arrayferry.errors.OptionError, match="max_episode_steps"):
+        as_gymnasium(Walk(), max_episode_steps=steps)
+
+
+def test_spaces_that_jax_or_gymnasium_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    import jax.numpy as jnp
+
+    def step(key: Any, state: Any, action: Any) -> Any:
+        return state, jnp.zeros(1, jnp.bfloat16), 1.0, False, False, {}
+
+    def reset(key: Any) -> Any:
+        return 0, jnp.zeros(1, jnp.bfloat16), {}
+
+    with pytest.raises(arrayferry.errors.UnsupportedError, match="Text"):
+        as_gymnasium(registered(monkeypatch, reset, step, gym.spaces.Text(3)))
+    with pytest.raises(arrayferry.errors.UnsupportedError, match="bfloat16"):
+        as_gymnasium(registered(monkeypatch, reset, step))

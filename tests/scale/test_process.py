@@ -663,6 +663,65 @@ def test_what_a_worker_has_answered_before_it_died_is_taken(make: Any) -> None:
     assert reward.tolist() == [1 / 3] * 4
 
 
+class SharesInfo(Toy):
+    """An environment that tells in one dict, which all of a process have."""
+
+    told: dict[str, Any] = {"array": np.zeros(1), "nested": {}}  # noqa: RUF012
+
+    def _tell(self) -> dict[str, Any]:
+        self.told["who"] = self.told["nested"]["who"] = self.index
+        self.told["array"][0] = self.index
+        return self.told
+
+    def reset(self, **options: Any) -> Any:
+        return super().reset(**options)[0], self._tell()
+
+    def step(self, action: Any) -> Any:
+        return (*super().step(action)[:4], self._tell())
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_environments_may_share_what_they_tell(make: Any, workers: int) -> None:
+    envs = make([lambda index=index: SharesInfo(index) for index in range(4)], workers)
+    for infos in (envs.reset(seed=0)[1], envs.step(np.zeros(4, int))[4]):
+        assert infos["who"].tolist() == infos["nested"]["who"].tolist() == [0, 1, 2, 3]
+        assert infos["array"][:, 0].tolist() == [0, 1, 2, 3]
+
+
+class DiesInSequence(Dies):
+    """Observes a sequence of one array, which counts the steps."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.observation_space = spaces.Sequence(spaces.Box(-99, 99, (2,)))
+
+    def _observe(self) -> Any:
+        return (np.full(2, self.count, np.float32),)
+
+
+@pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP, DISABLED])
+def test_the_last_observation_is_not_what_the_agent_made_of_it(make: Any, mode: AutoresetMode) -> None:
+    envs = make(fns(kind=DiesInSequence), 4, autoreset_mode=mode)
+    envs.reset(seed=0)
+    first = envs.step(np.zeros(4, int))[0]
+    first[1][0][...] = 77
+    obs, *_, infos = die(envs)
+    last = (infos["final_obs"] if mode is SAME_STEP else obs)[1][0]
+    assert last.tolist() == [1, 1]
+    assert not np.shares_memory(last, first[1][0])
+
+
+def test_an_environment_that_cannot_be_closed_can_be_described(make: Any) -> None:
+    class Sticks(Toy):
+        def close(self) -> None:
+            raise OSError("the lid sticks")
+
+    with pytest.warns(RuntimeWarning, match="the lid sticks"):
+        envs = make(fns(2, Sticks), workers=1)
+    with pytest.warns(RuntimeWarning, match="the lid sticks"):
+        envs.close()
+
+
 def test_a_worker_that_hangs_is_replaced(make: Any) -> None:
     envs = make(fns(kind=Hangs), 4, step_timeout=5)
     envs.reset(seed=0)

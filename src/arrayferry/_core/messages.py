@@ -8,9 +8,11 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
+import numpy as np
+
 from arrayferry.errors import OptionError, UnsupportedError
 
-__all__ = ["note_on", "refuse_choice", "refuse_unknown", "warn_caller"]
+__all__ = ["count_of", "note_on", "refuse_choice", "refuse_unknown", "warn_caller"]
 
 _PACKAGES = ("arrayferry", "gymnasium")
 
@@ -37,6 +39,14 @@ def refuse_choice(name: str, value: Any, *choices: str) -> None:
     """Raise if an option's value is none of the choices."""
     if value not in choices:
         raise OptionError(f"{name}={value!r}", f"it is one of {', '.join(map(repr, choices))}")
+
+
+def count_of(name: str, value: Any, otherwise: str = "") -> int:
+    """Return an option that is a whole number, at least 1; `otherwise` is what else may be passed."""
+    is_count = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not is_count or value < 1:
+        raise OptionError(f"{name}={value!r}", f"pass a whole number, at least 1{otherwise}")
+    return int(value)
 
 
 def note_on(error: Exception, note: str) -> None:

@@ -73,7 +73,11 @@ class Leaf(NamedTuple):
         new, lost = cast_exactly(array, self.dtype)
         if lost:
             what = f"{describe(array)} -> {self.dtype} jax: {lost} does not fit"
-            raise NarrowingError(what, 'jax.config.update("jax_enable_x64", True), or scale it', self.path)
+            is_half = (
+                array.dtype.kind == self.dtype.kind and array.dtype.itemsize == 2 * self.dtype.itemsize == 8
+            )
+            wider = 'jax.config.update("jax_enable_x64", True), or ' if is_half else ""
+            raise NarrowingError(what, f"{wider}scale it, or declare a dtype that holds it", self.path)
         return canonical_bools(new) if new.dtype.kind == "b" else new
 
 

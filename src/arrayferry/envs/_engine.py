@@ -99,7 +99,7 @@ class Engine:
         self.start = jax.jit(self._start_single if is_single else self._start_all)
         self.world_state = jax.jit(self._world_state)
         self.restart = jax.jit(self._restart, donate_argnums=0)
-        self.step = jax.jit(self._step_single if is_single else self._step_all, donate_argnums=0)
+        self.step = jax.jit(self._step_single if is_single else self._step_all_and_keep, donate_argnums=0)
         self.step_for_host = jax.jit(self._step_all_for_host, donate_argnums=0)
         # Until something large was freed once, glibc may return the memory of a step to the system after each
         # one, which then takes three times as long. Nothing writes here, so this takes no memory.
@@ -120,22 +120,40 @@ class Engine:
         carry, obs, reset_info = jax.eval_shape(self._start_one, keys_of([0])[0])
         action = members_of(self.interface.action_space)
         after, _ = jax.eval_shape(self._step_one, carry, action)
-        self._refuse_another(carry, after)
+        self._refuse_another("the state", carry, after)
         carry = jax.tree.map(lambda leaf: shape_of(leaf.shape, leaf.dtype), after)
-        after, outcome = jax.eval_shape(
-            self._step_one, carry, action
-        )  # an int of the reset may now be a float
-        self._refuse_another(carry, after)
-        return carry, obs, reset_info, outcome.info
+        # Once more: an int of the reset may now be a float.
+        after, outcome = jax.eval_shape(self._step_one, carry, action)
+        self._refuse_another("the state", carry, after)
+        self._refuse_another("the state", after, carry)
+        self._refuse_another("the observation", obs, outcome.obs)
+        self._refuse_other_infos(reset_info, outcome.info)
+        return carry, outcome.obs, reset_info, outcome.info
 
-    def _refuse_another(self, carry: Carry, stepped: Carry) -> None:
+    def _refuse_another(self, what: str, reset: Any, step: Any) -> None:
+        """Refuse what a reset gives in another form than a step, but for dtypes that a step's hold."""
         import jax
+        import jax.numpy as jnp
 
-        structures: list[Any] = [jax.tree.structure(one) for one in (carry, stepped)]
-        shapes = [[leaf.shape for leaf in jax.tree.leaves(one)] for one in (carry, stepped)]
-        if structures[0] != structures[1] or shapes[0] != shapes[1]:
-            what = f"the state of {self.interface.name} has another structure or shape after a step"
+        structures: list[Any] = [jax.tree.structure(one) for one in (reset, step)]
+        leaves, others = jax.tree.leaves(reset), jax.tree.leaves(step)
+        fits = structures[0] == structures[1] and all(
+            one.shape == other.shape
+            and (one.dtype == other.dtype or jnp.promote_types(one.dtype, other.dtype) == other.dtype)
+            for one, other in zip(leaves, others)
+        )
+        if not fits:
+            what = f"{what} of {self.interface.name} has another structure, shape or dtype after a step"
             raise UnsupportedError(what, "JAX needs the same after a reset and after each step")
+
+    def _refuse_other_infos(self, reset: dict[str, Any], step: dict[str, Any], path: str = "info") -> None:
+        """Refuse infos of which a part that both have is another; a part may be missing in one."""
+        for key in reset.keys() & step.keys():
+            parts, where = (reset[key], step[key]), f"{path}[{key!r}]"
+            if all(isinstance(part, dict) for part in parts):
+                self._refuse_other_infos(*parts, where)
+            else:
+                self._refuse_another(where, *parts)
 
     @property
     def observation_space(self) -> Any:
@@ -184,17 +202,14 @@ class Engine:
         )
 
     def _begin(self, key: Any) -> tuple[Carry, Any, Any]:
-        """Reset one environment, its carry in the dtypes that a step gives."""
-        import jax
-
+        """Reset one environment, all in the dtypes that a step gives."""
         carry, obs, info = self._start_one(key)
-        return jax.tree.map(lambda leaf, to: _cast(leaf, to.dtype), carry, self._shapes[0]), obs, info
+        like, like_obs, _, like_info = self._shapes
+        return _as(like, carry), _as(like_obs, obs), _infos_as(like_info, info)
 
     def _advance(self, carry: Carry, action: Any) -> tuple[Carry, Outcome]:
-        import jax
-
         carry, outcome = self._step_one(carry, action)
-        return jax.tree.map(lambda leaf, to: _cast(leaf, to.dtype), carry, self._shapes[0]), outcome
+        return _as(self._shapes[0], carry), outcome
 
     def _kept(self, carry: Carry) -> Carry:
         return carry if self._keeps_done else carry._replace(done=None)
@@ -299,6 +314,11 @@ class Engine:
         out = out._replace(obs=obs, info=info, over=over, final=final, status=status)
         return self._flat(_unless(outside, carry, before)), out
 
+    def _step_all_and_keep(self, leaves: tuple[Any, ...], actions: Any) -> tuple[Any, Outcome, Any]:
+        """Take a step, and return the observation twice: the caller may delete the one that it gets."""
+        leaves, out = self._step_all(leaves, actions)
+        return leaves, out, out.obs
+
     def _step_all_for_host(self, leaves: tuple[Any, ...], actions: Any) -> tuple[Any, Parcel]:
         """Take a step whose outcome is read by the host; what only ended episodes need lies apart."""
         leaves, out = self._step_all(leaves, actions)
@@ -320,11 +340,12 @@ class _Noting:
 
 
 def keys_of(seeds: Any) -> Any:
-    """Return `jax.random.PRNGKey(seed)` for each seed, as a NumPy array; the lowest 32 bits count."""
+    """Return `jax.random.PRNGKey(seed)` for each seed, as a NumPy array; as there, the lowest bits count."""
     import jax
 
     refuse_if_forked()
-    lowest = np.asarray([seed & 0xFFFFFFFF for seed in seeds], np.uint32)
+    dtype = np.dtype(jax.dtypes.canonicalize_dtype(np.uint64))
+    lowest = np.asarray([int(seed) & np.iinfo(dtype).max for seed in seeds], dtype)
     return np.asarray(jax.jit(jax.vmap(jax.random.PRNGKey))(lowest))
 
 
@@ -334,7 +355,8 @@ def _arrays(tree: Any) -> Any:
     import jax.numpy as jnp
 
     def strong(leaf: Any) -> Any:
-        return _cast(leaf, leaf.dtype) if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
+        array = leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
+        return _cast(array, array.dtype)
 
     return jax.tree.map(strong, tree)
 
@@ -353,6 +375,20 @@ def _cast(leaf: Any, dtype: Any) -> Any:
     return leaf if jnp.issubdtype(dtype, jax.dtypes.extended) else jax.lax.convert_element_type(leaf, dtype)
 
 
+def _as(like: Any, tree: Any) -> Any:
+    """Return a tree in the dtypes of another."""
+    import jax
+
+    return jax.tree.map(lambda to, leaf: _cast(leaf, to.dtype), like, tree)
+
+
+def _infos_as(like: Any, infos: Any) -> Any:
+    """Return infos in the dtypes of others, which need not have the same parts."""
+    if not isinstance(infos, dict):
+        return _as(like, infos)
+    return {key: _infos_as(like[key], one) if key in like else one for key, one in infos.items()}
+
+
 def _wide(dtype: Any) -> Any:
     """Return a dtype in which a reward is exact, and which NumPy has."""
     import jax.numpy as jnp
@@ -363,12 +399,12 @@ def _wide(dtype: Any) -> Any:
 
 
 def _select(mask: Any, chosen: Any, other: Any) -> Any:
-    """Return, for each environment, the leaves of one tree or of the other, in the dtypes of the other."""
+    """Return, for each environment, the leaves of one tree or of the other."""
     import jax
     import jax.numpy as jnp
 
     def select(one: Any, two: Any) -> Any:
-        return jnp.where(mask.reshape(mask.shape + (1,) * (two.ndim - 1)), _cast(one, two.dtype), two)
+        return jnp.where(mask.reshape(mask.shape + (1,) * (two.ndim - 1)), one, two)
 
     return jax.tree.map(select, chosen, other)
 

@@ -12,13 +12,13 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from arrayferry._core.messages import refuse_choice
+from arrayferry._core.messages import count_of, refuse_choice
 from arrayferry._frameworks.jax import refuse_if_forked
 from arrayferry.envs._engine import Engine, Outcome, keys_of
 from arrayferry.envs._interface import interface_of
 from arrayferry.envs._parcel import Parcel, read_small
 from arrayferry.envs._spaces import as_action, members_of
-from arrayferry.errors import OptionError, UnsupportedError
+from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers._autoreset import known_autoreset_mode
 from arrayferry.wrappers._resets import mask_of, seeds_of
 
@@ -117,9 +117,11 @@ class JaxEnv(Driven, _Env):
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take a step, with an action of NumPy or JAX, or a number."""
         out: Outcome
-        leaves = self._carried("step()")
-        self._leaves, out = self._engine.step(leaves, as_action(self._members, action))
+        leaves, member = self._carried("step()"), as_action(self._members, action)
+        self._leaves = None  # donated, and lost if the step raises
+        kept, out = self._engine.step(leaves, member)
         outside, *scalars = np.asarray(out.status).tolist()
+        self._leaves = kept
         if outside:
             raise gym.error.InvalidAction(f"the action {action!r} is not in {self.action_space}")
         if scalars:
@@ -178,15 +180,18 @@ class JaxVectorEnv(Driven, _VectorEnv):
         keys = self._keys(seed)
         mask = mask_of(options, self.num_envs)
         if mask is None:
-            self._leaves, self._shown, info = self._engine.start(keys)
-            return self._begun(info, self._all)
+            self._leaves, obs, info = self._engine.start(keys)
+            return self._begun(obs, info, self._all)
         leaves = self._carried("reset() with a reset_mask")
-        # Copied, because the keys may be part of the carry, which is donated.
-        self._leaves, self._shown, info = self._engine.restart(leaves, self._last_obs(), np.array(keys), mask)
-        return self._begun(info, mask)
+        self._leaves = None  # donated, and lost if the reset raises
+        # Copied, because the keys may be part of the carry.
+        self._leaves, obs, info = self._engine.restart(leaves, self._last_obs(), np.array(keys), mask)
+        return self._begun(obs, info, mask)
 
-    def _begun(self, info: dict[str, Any], mask: Any) -> tuple[Any, dict[str, Any]]:
-        obs = self._shown
+    def _begun(self, obs: Any, info: dict[str, Any], mask: Any) -> tuple[Any, dict[str, Any]]:
+        import jax
+
+        self._shown = jax.tree.map(copy, obs)  # the caller may delete what it gets
         if self._is_for_host:
             obs, info = read_small((obs, info))
         return obs, _masked(info, (mask, info))
@@ -211,7 +216,7 @@ class JaxVectorEnv(Driven, _VectorEnv):
             return self._engine.keys_in(self._carried("reset()"))
         drawn = self.np_random.integers(2**32, size=self.num_envs)
         keys = keys_of([drawn[i] if one is None else one for i, one in enumerate(seeds)])
-        if has_keys:
+        if has_keys and None in seeds:
             mine = np.asarray(self._engine.keys_in(self._carried("reset()")))
             keys = np.where([[one is None] for one in seeds], mine, keys)
         return keys
@@ -220,13 +225,14 @@ class JaxVectorEnv(Driven, _VectorEnv):
         """Take a step in all environments, with actions of NumPy or JAX."""
         out: Outcome
         leaves, members = self._carried("step()"), as_action(self._members, actions)
+        self._leaves = None  # donated, and lost if the step raises
         if self._is_for_host:
-            self._leaves, shown = self._engine.step_for_host(leaves, members)
+            kept, shown = self._engine.step_for_host(leaves, members)
             out = shown.read(0)
         else:
-            self._leaves, out = self._engine.step(leaves, members)
-            shown = out.obs
+            kept, out, shown = self._engine.step(leaves, members)
         any_over, is_outside, any_done = np.asarray(out.status).tolist()
+        self._leaves = kept
         if is_outside:
             raise gym.error.InvalidAction(f"an action of {actions!r} is not in {self.single_action_space}")
         if any_done:
@@ -332,10 +338,9 @@ def as_gymnasium(
         what = f"{interface.name} has many agents, which Gymnasium's environments do not"
         raise UnsupportedError(what, "arrayferry.envs.as_parallel, or arrayferry.wrap, which chooses")
     num_envs = interface.num_envs if num_envs is None else num_envs
-    is_count = isinstance(num_envs, (int, np.integer)) and not isinstance(num_envs, bool) and num_envs >= 1
-    if num_envs is not None and not is_count:
-        raise OptionError(
-            f"num_envs={num_envs!r}", "pass a whole number, at least 1, or None for a single environment"
-        )
+    if num_envs is not None:
+        count_of("num_envs", num_envs, ", or None for a single environment")
+    if max_episode_steps is not None:
+        count_of("max_episode_steps", max_episode_steps)
     engine = Engine(env, num_envs, mode, max_episode_steps, interface)
     return JaxEnv(engine, render_mode) if num_envs is None else JaxVectorEnv(engine, render_mode)

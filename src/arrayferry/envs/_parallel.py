@@ -75,8 +75,11 @@ class JaxParallelEnv(Driven, ParallelEnv):  # type: ignore[misc]  # PettingZoo i
         if not self.agents:
             raise gym.error.ResetNeeded("the episode is over: call reset()")
         whole = {agent: self._action(agent, actions) for agent in self.possible_agents}
-        self._leaves, out = self._engine.step(leaves, whole)
-        if np.asarray(out.status).any():
+        self._leaves = None  # donated, and lost if the step raises
+        kept, out = self._engine.step(leaves, whole)
+        is_outside = np.asarray(out.status).any()
+        self._leaves = kept
+        if is_outside:
             raise gym.error.InvalidAction(f"an action of {actions!r} is not in its agent's action space")
         obs = {agent: out.obs[agent] for agent in self.agents}
         rewards, terminated, truncated = map(self._by_agent, (out.reward, out.terminated, out.truncated))

@@ -22,6 +22,9 @@ def members_of(space: spaces.Space[Any]) -> Any:
         return {key: members_of(one) for key, one in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(map(members_of, space.spaces))
+    if space.dtype is None or space.dtype.kind not in "biufc":
+        what = f"members of {space} are not arrays of numbers"
+        raise UnsupportedError(what, "JAX takes Box, Discrete, MultiDiscrete, MultiBinary, Dict and Tuple")
     return shape_of(space.shape or (), jax.dtypes.canonicalize_dtype(space.dtype))
 
 
@@ -64,10 +67,10 @@ def as_action(members: Any, action: Any, path: str = "action") -> Any:
             raise gym.error.InvalidAction(f"{path}: {len(action)} parts arrived, {len(members)} are expected")
         return tuple(as_action(*pair, f"{path}[{i}]") for i, pair in enumerate(zip(members, action)))
     if isinstance(action, (int, np.integer)) and members.shape == () and members.dtype.kind in "iu":
-        found = np.array(int(action)).astype(members.dtype)  # in a third of the time that the rest takes
-        if found != action:
-            raise gym.error.InvalidAction(f"{path}: {action} does not fit {members.dtype}")
-        return found
+        limits = np.iinfo(members.dtype)
+        if limits.min <= action <= limits.max:
+            return np.array(action, members.dtype)  # in a third of the time that the rest takes
+        raise gym.error.InvalidAction(f"{path}: {action} does not fit {members.dtype}")
     array = action if isinstance(action, jax.Array) else np.asarray(action)
     if array.shape != members.shape:
         raise gym.error.InvalidAction(f"{path}: shape {array.shape} arrived, {members.shape} is expected")
@@ -88,10 +91,11 @@ def is_outside(space: spaces.Space[Any], action: Any) -> Any:
     """
     import jax.numpy as jnp
 
-    if isinstance(space, spaces.Discrete):
-        outside = [((action < space.start) | (action >= space.start + space.n)).any()]
-    elif isinstance(space, spaces.MultiDiscrete):
-        outside = [((action < space.start) | (action >= space.start + space.nvec)).any()]
+    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+        sizes = space.n if isinstance(space, spaces.Discrete) else space.nvec
+        first = np.asarray(space.start, np.int64)
+        last = np.minimum(first + sizes - 1, np.iinfo(action.dtype).max).astype(action.dtype)
+        outside = [((action < first.astype(action.dtype)) | (action > last)).any()]
     elif isinstance(space, spaces.MultiBinary):
         outside = [((action < 0) | (action > 1)).any()]
     else:
@@ -122,7 +126,10 @@ def space_of(array: Any, like: spaces.Space[Any] | None = None) -> spaces.Space[
             return spaces.Box(like.low.astype(dtype), like.high.astype(dtype), dtype=dtype.type)
     if dtype.kind == "b":
         return spaces.Box(0, 1, array.shape, dtype.type)
-    low, high = (-np.inf, np.inf) if dtype.kind not in "iu" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    if dtype.kind not in "iuf":
+        what = f"an observation of {dtype}, for which Gymnasium has no space"
+        raise UnsupportedError(what, "let the environment return float32, or declare its observation_space")
+    low, high = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     return spaces.Box(low, high, array.shape, dtype.type)
 
 

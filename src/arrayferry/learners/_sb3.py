@@ -80,7 +80,7 @@ class GymnasiumVecEnv(VecEnv):
                         f"{type(self.envs.unwrapped).__name__} resets itself, and its info has no final_obs"
                     )
                     raise UnsupportedError(what, "put it there, or use AutoresetMode.DISABLED")
-                told = {"terminal_observation": row.pop("final_obs")}
+                told = {"terminal_observation": _with_scalars(row.pop("final_obs"))}
                 told |= {name: row.pop(name) for name in _OF_THE_EPISODE if name in row}
                 if (final := row.pop("final_info", None)) is not None:  # else the infos are of both
                     self.reset_infos[index], rows[index] = row, {**final, **told}
@@ -217,6 +217,15 @@ def _row(values: Any, index: int, count: int) -> Any:
     if isinstance(values, tuple):
         return tuple(_row(one, index, count) for one in values)
     return values[index] if _has_rows(values, count) else values  # what is not of each is for all
+
+
+def _with_scalars(obs: Any) -> Any:
+    """Return an observation with NumPy's scalars instead of 0-d arrays, as a Discrete space has them."""
+    if isinstance(obs, dict):
+        return {key: _with_scalars(one) for key, one in obs.items()}
+    if isinstance(obs, tuple):
+        return tuple(map(_with_scalars, obs))
+    return obs[()] if isinstance(obs, np.ndarray) and not obs.ndim else obs
 
 
 def _has_rows(values: Any, count: int) -> bool:

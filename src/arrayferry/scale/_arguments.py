@@ -12,7 +12,7 @@ from gymnasium.vector import VectorEnv
 
 from arrayferry.errors import OptionError, UnsupportedError, WorkerError
 
-__all__ = ["FOREVER", "check_spaces", "count_of", "counted", "make_env", "seconds", "split"]
+__all__ = ["FOREVER", "check_spaces", "counted", "make_env", "seconds", "split"]
 
 # The longest time that the system can wait for: 10 days.
 FOREVER = 864_000.0
@@ -27,14 +27,6 @@ def counted(env_fns: Any) -> int:
         if not callable(env_fn):
             raise UnsupportedError(f"env_fns[{index}] is a {type(env_fn).__name__}", hint)
     return len(env_fns)
-
-
-def count_of(name: str, value: Any) -> int:
-    """Return an option that is a whole number, at least 1."""
-    is_count = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not is_count or value < 1:
-        raise OptionError(f"{name}={value!r}", "pass a whole number, at least 1")
-    return int(value)
 
 
 def seconds(name: str, value: Any) -> float:

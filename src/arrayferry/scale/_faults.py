@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,8 +14,9 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
+from arrayferry._core.messages import count_of
 from arrayferry.errors import OptionError, UnsupportedError, WorkerError
-from arrayferry.scale._arguments import FOREVER, check_spaces, count_of, seconds
+from arrayferry.scale._arguments import FOREVER, check_spaces, seconds
 from arrayferry.scale._block import Block, copy_into, map_arrays
 from arrayferry.scale._driver import Description, Worker
 from arrayferry.scale._pickling import Failure
@@ -54,7 +56,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         if not num_envs:
             raise OptionError("env_fns is empty", "pass a function for each environment")
         if workers is not None:
-            count_of("workers", workers)
+            count_of("workers", workers, ", or None")
         self.autoreset_mode = known_autoreset_mode(autoreset_mode)
         self._timeout, self._max_faults = seconds("step_timeout", timeout), count_of("max_faults", max_faults)
         self._workers: Sequence[Worker] = ()
@@ -250,7 +252,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         if now is not None:
             return map_arrays(np.copy, now)
         empty: Any = create_empty_array(self.single_observation_space, self.num_envs)
-        return concatenate(self.single_observation_space, self._slow_obs, empty)
+        return concatenate(self.single_observation_space, deepcopy(self._slow_obs), empty)
 
     # ---- faults ----------------------------------------------------------------------------------------
 
@@ -263,7 +265,8 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             self._is_lost[rows] = self.autoreset_mode is AutoresetMode.DISABLED
             return infos
-        singles = self._slow_obs[rows] if last is None else list(iterate(self._batch_of(rows), last))
+        slow = last is None
+        singles = deepcopy(self._slow_obs[rows]) if slow else list(iterate(self._batch_of(rows), last))
         for index, one in zip(range(rows.start, rows.stop), singles):
             infos = self._add_info(infos, {"final_obs": one, "final_info": {}}, index)
         return self._settle(worker, self._reset_successor(worker), infos)

@@ -8,7 +8,6 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from copy import deepcopy
 from multiprocessing import connection, parent_process
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -117,8 +116,9 @@ class _Worker:
         if actions is None:
             # Copies, for the environments to keep.
             actions = map_arrays(lambda array: array.copy(), self._block.actions)
+        # Infos are pickled at once, because environments may use the same dicts and arrays again.
         block, mode, fits = self._block, self._mode, True
-        infos: list[tuple[int, dict[str, Any]]] = []
+        infos: list[tuple[int, bytes]] = []
         for index, (env, action) in enumerate(zip(self.envs, iterate(self._actions, actions))):
             if self._is_over[index] and mode is not AutoresetMode.SAME_STEP:
                 if mode is AutoresetMode.DISABLED:
@@ -131,12 +131,11 @@ class _Worker:
                 block.terminated[index], block.truncated[index] = terminated, truncated
             self._is_over[index] = is_over = block.terminated[index] or block.truncated[index]
             if is_over and mode is AutoresetMode.SAME_STEP:
-                # Copied, because an environment may use its arrays and dicts again.
-                infos.append((index, deepcopy({"final_obs": obs, "final_info": info})))
+                infos.append((index, dumps({"final_obs": obs, "final_info": info})))
                 obs, info = env.reset()
             fits = self._show(half, index, obs) and fits
             if info:
-                infos.append((index, info))
+                infos.append((index, dumps(info)))
         return self._answer(half, fits, infos)
 
     def reset(self, half: int, seeds: Sequence[int | None], options: dict[str, Any] | None) -> Any:
@@ -149,7 +148,7 @@ class _Worker:
                 self._is_over[index] = False
                 fits = self._show(half, index, obs) and fits
                 if info:
-                    infos.append((index, info))
+                    infos.append((index, dumps(info)))
         return self._answer(half, fits, infos)
 
     def _show(self, half: int, index: int, obs: Any) -> bool:
@@ -157,7 +156,7 @@ class _Worker:
         self._last[index] = obs
         return copy_into(self._rows[half][index], obs)
 
-    def _answer(self, half: int, fits: bool, infos: list[tuple[int, dict[str, Any]]]) -> Any:
+    def _answer(self, half: int, fits: bool, infos: list[tuple[int, bytes]]) -> Any:
         """Return what has to go through the pipe: None if all is in the block."""
         if fits:
             return (None, infos) if infos else None

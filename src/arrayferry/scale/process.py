@@ -9,7 +9,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any
 
@@ -84,8 +84,14 @@ class ProcessVectorEnv(WorkerVectorEnv):
         if context not in (known := multiprocessing.get_all_start_methods()):
             raise OptionError(f"context={context!r}", f"on this system it is one of {', '.join(known)}")
         _refuse_while_importing()
-        with closing(make_env(env_fns[0])) as env:
+        env = make_env(env_fns[0])
+        try:
             self._describe(Description.of(env))
+        finally:
+            try:
+                env.close()
+            except Exception as error:
+                warn_of_failure(Failure(error))
         if context == "fork" and has_started():
             what = 'context="fork" after JAX has started: a worker would wait for ever for its threads'
             raise OptionError(what, 'write context="forkserver" or "spawn"')
@@ -105,7 +111,7 @@ class ProcessVectorEnv(WorkerVectorEnv):
     def _add_infos(self, infos: dict[str, Any], found: Any, rows: slice) -> dict[str, Any]:
         """Stack infos one by one, in the order of the environments: so their dtypes are Gymnasium's."""
         for index, info in found:
-            infos = self._add_info(infos, info, rows.start + index)
+            infos = self._add_info(infos, pickle.loads(info), rows.start + index)
         return infos
 
 
