@@ -16,18 +16,17 @@ FIELD_VENV ?= .venv-field
 BENCH_VENV ?= .venv-bench
 
 PYTHONS ?=# the interpreters of `make wheel`; all that there are, unless you name them
-AGENTS_VENV ?= .venv-agents
 
-RAY_VENV ?= .venv-ray
 LEARNERS_VENV ?= .venv-learners
 
 ENVS_VENV   ?= .venv-envs
-ENVS_EXTRAS ?= jax-envs,torch,test,test-envs# with MuJoCo Playground: make test-envs ENVS_EXTRAS=...,playground
+ENVS_EXTRAS ?= jax-envs,playground,torch,test,test-envs
 
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready-$(EXTRAS)
 CODE   := src tests tools benchmarks examples docs/conf.py setup.py
 PYTEST := python -m pytest -q
+EXAMPLE := tests/test_examples.py::test_each_example_runs[
 BUILT  := pyproject.toml setup.py src/arrayferry/_core/_speedups.c constraints.txt
 ASAN   := build/asan
 SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
@@ -67,20 +66,21 @@ test-newest: .venv-newest/.ready ## the tests with the newest versions that ther
 test-tf-paddle: $(TFP_VENV)/.ready ## the tests of TensorFlow and Paddle, in an environment of their own
 	@TF_CPP_MIN_LOG_LEVEL=2 $(TFP_VENV)/bin/$(PYTEST) -m own_process $(ARGS)
 
-test-agents: $(AGENTS_VENV)/.ready ## the tests of learners with many agents, in an environment of their own
-	@$(AGENTS_VENV)/bin/$(PYTEST) -m agents tests/agents $(ARGS)
+test-agents: $(LEARNERS_VENV)/.ready ## the tests of learners with many agents
+	@$(LEARNERS_VENV)/bin/$(PYTEST) -m agents tests/agents $(ARGS)
+	@$(LEARNERS_VENV)/bin/$(PYTEST) $(EXAMPLE)pettingzoo_torch]
 
 test-learners: $(LEARNERS_VENV)/.ready ## every learner's own tests, and the runs in which each learns CartPole
 	@$(LEARNERS_VENV)/bin/$(PYTEST) -m "not stress" tests/learners tests/test_docs.py tests/test_examples.py -k "learn or with_ or ppo" $(ARGS)
 
 test-field: $(FIELD_VENV)/.ready ## the environments of other packages, and Warp, in an environment of their own
-	@$(FIELD_VENV)/bin/$(PYTEST) tests/field "tests/test_examples.py::test_each_example_runs[ppo_in_jit]" $(ARGS)
+	@$(FIELD_VENV)/bin/$(PYTEST) tests/field $(addprefix $(EXAMPLE),ppo_in_jit] dm_control_torch]) $(ARGS)
 
 test-envs: $(ENVS_VENV)/.ready ## the tests of environments written in JAX, with the packages that make them
-	@$(ENVS_VENV)/bin/$(PYTEST) -n $(WORKERS) tests/envs/test_packages.py "tests/test_examples.py::test_each_example_runs[gymnax_torch]" $(ARGS)
+	@$(ENVS_VENV)/bin/$(PYTEST) -n $(WORKERS) tests/envs/test_packages.py $(EXAMPLE)gymnax_torch] $(ARGS)
 
-test-ray: $(RAY_VENV)/.ready ## the tests of Ray's actors and RLlib, on clusters of this machine; ARGS="-m stress" for the goals in full
-	@$(RAY_VENV)/bin/$(PYTEST) tests/scale/test_ray.py "tests/test_examples.py::test_each_example_runs[rllib_jax]" $(ARGS)
+test-ray: $(LEARNERS_VENV)/.ready ## the tests of Ray's actors and RLlib, on clusters of this machine; ARGS="-m stress" for the goals in full
+	@$(LEARNERS_VENV)/bin/$(PYTEST) tests/scale/test_ray.py $(EXAMPLE)rllib_jax] $(ARGS)
 
 stress: $(VENV)/.ready-stress ## every goal of docs/reliability.md, with its figures; half an hour, ARGS=--quick for less
 	@$(if $(or $(findstring --quick,$(ARGS)),$(findstring --only,$(ARGS))),,$(BIN)/$(PYTEST) -n $(WORKERS) -m stress)
@@ -92,8 +92,8 @@ bench: $(BENCH_VENV)/.ready ## how fast it is here, against all rivals
 bench-envs: $(ENVS_VENV)/.ready-bench ## how fast environments written in JAX are, stepped from torch
 	@$(ENVS_VENV)/bin/python -W ignore benchmarks/jax_envs.py $(ARGS)
 
-bench-ray: $(RAY_VENV)/.ready ## what RayVectorEnv adds to bare actor calls
-	@$(RAY_VENV)/bin/python -W ignore benchmarks/scale_ray.py $(ARGS)
+bench-ray: $(LEARNERS_VENV)/.ready ## what RayVectorEnv adds to bare actor calls
+	@$(LEARNERS_VENV)/bin/python -W ignore benchmarks/scale_ray.py $(ARGS)
 
 bench-scale: $(READY) ## how fast worker processes are, against Gymnasium's vector environments
 	@cd benchmarks && $(abspath $(BIN))/python scale.py $(ARGS)
@@ -132,7 +132,7 @@ define install
 	@test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
 	@printf '%s' "Installing $(3) into $(1), once "
 	@start=$$SECONDS; (while sleep 5 >/dev/null 2>&1; do printf .; done) & trap "kill $$!" EXIT; \
-		$(1)/bin/python -m pip install -qq --disable-pip-version-check -c $(or $(4),constraints.txt) $(2) && echo " $$((SECONDS - start)) s"
+		$(1)/bin/python -m pip install -qq --no-compile --disable-pip-version-check -c $(or $(4),constraints.txt) $(2) && echo " $$((SECONDS - start)) s"
 	@touch $@
 endef
 
@@ -173,11 +173,5 @@ $(ENVS_VENV)/.ready-bench: $(ENVS_VENV)/.ready
 $(TFP_VENV)/.ready: $(BUILT)
 	$(call install,$(TFP_VENV),-e ".[$(TFP_EXTRAS)]" $(TENSORFLOW),TensorFlow and Paddle (about 2 GB; some minutes))
 
-$(AGENTS_VENV)/.ready: $(BUILT)
-	$(call install,$(AGENTS_VENV),-e ".[test-agents]",learners with many agents (about 3 GB; some minutes))
-
-$(RAY_VENV)/.ready: $(BUILT)
-	$(call install,$(RAY_VENV),-e ".[test-ray]",Ray and RLlib (about 3 GB; some minutes))
-
 $(LEARNERS_VENV)/.ready: $(BUILT)
-	$(call install,$(LEARNERS_VENV),-e ".[test-every-learner]",every learner (about 4 GB; some minutes))
+	$(call install,$(LEARNERS_VENV),-e ".[test-every-learner]",every learner, and Ray (about 4 GB; some minutes))

@@ -15,7 +15,13 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 NEEDS = {"dm_control_torch": "dm_control", "gymnax_torch": "gymnax"}
-NEEDS |= {"pettingzoo_torch": "mpe2", "ppo_in_jit": "mujoco", "ppo_jax": "optax", "ppo_torch": "torch"}
+NEEDS |= {
+    "pettingzoo_torch": "mpe2",
+    "ppo_in_jit": "mujoco",
+    "ppo_jax": "optax",
+    "ppo_torch": "torch",
+    "two_halves": "torch",
+}
 NEEDS |= {"rllib_jax": "ray"}
 # Learners; the other half of what they need is gymnax.
 NEEDS |= {
