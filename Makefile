@@ -174,4 +174,4 @@ $(TFP_VENV)/.ready: $(BUILT)
 	$(call install,$(TFP_VENV),-e ".[$(TFP_EXTRAS)]" $(TENSORFLOW),TensorFlow and Paddle (about 2 GB; some minutes))
 
 $(LEARNERS_VENV)/.ready: $(BUILT)
-	$(call install,$(LEARNERS_VENV),-e ".[test-every-learner]",every learner, and Ray (about 4 GB; some minutes))
+	$(call install,$(LEARNERS_VENV),-e ".[test-every-learner]",every learner and Ray (about 4 GB; some minutes))
