@@ -77,7 +77,7 @@ def test_misfits_agree_with_the_space(name: str, seed: int, how: str, where: int
             "it is not in Box(-10.0, 10.0, (3,), float32): it is float64[3] numpy, 0.0 to 0.0",
         ),
         (BOX, np.float32([0, -11, 0]), "obs", "it is not in Box("),
-        (BOX, "text", "obs", "it is not in Box(-10.0, 10.0, (3,), float32): it is str"),
+        (BOX, "text", "obs", "it is not in Box(-10.0, 10.0, (3,), float32): it is a str"),
         (spaces.Discrete(3, start=2), 5, "obs", "it is not in Discrete(3, start=2): it is 5"),
         (spaces.Dict(a=BOX), np.zeros(3), "obs", "it is not in Dict("),
         (spaces.Dict(a=BOX), {"a": np.zeros(3)}, 'obs["a"]', "it is not in Box("),

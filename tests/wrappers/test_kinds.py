@@ -57,11 +57,15 @@ def test_an_id_is_for_explain_and_check() -> None:
         (lambda: Counter(), "call it first"),
         ([lambda: Counter()] * 2, "make a vector of them"),
         (None, "gymnasium.make(...)"),
+        (object(), "gymnasium.make(...)"),
     ],
 )
 def test_what_is_no_environment(thing: Any, hint: str) -> None:
     with pytest.raises(arrayferry.errors.UnsupportedError) as caught:
         arrayferry.wrap(thing, "numpy")
+    assert caught.value.what.startswith(
+        ("a function is not", "a list is not", "None is not", "an object is not")
+    )
     assert hint in caught.value.hint
 
 

@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from arrayferry._core.mappings import as_mapping
+from arrayferry._core.messages import with_article
 from arrayferry._core.objects import BASES, Functions, as_object, as_struct
 from arrayferry._core.type_cache import find_base, find_class, forget_decisions
 from arrayferry._core.walk import Container, describe_error
@@ -93,9 +94,10 @@ def _guarded(
     """Return a container whose class may run code of its own when it is read or built."""
     kind = cls.__qualname__
     hint = f"arrayferry.register_container({kind}, values=..., build=...)"
+    one = with_article(kind)
     return Container(
-        wrap_errors(open, lambda old: f"a {kind} cannot be read", hint),
-        wrap_errors(build, lambda old, keys, new: f"a {kind} cannot be built again", hint),
+        wrap_errors(open, lambda old: f"{one} cannot be read", hint),
+        wrap_errors(build, lambda old, keys, new: f"{one} cannot be built again", hint),
         **options,
     )
 
@@ -103,7 +105,7 @@ def _guarded(
 def _open_proxy(old: Any) -> tuple[tuple[()], list[Any]]:
     (shown,) = gc.get_referents(old)
     if container_of(type(shown)) is None:
-        raise TypeError(f"it shows a {type(shown).__name__}, which is no container")
+        raise TypeError(f"it shows {with_article(type(shown).__name__)}, which is no container")
     return (), [shown]
 
 

@@ -1,4 +1,4 @@
-"""Refuse options that cannot be, and warn at the line that a warning is about."""
+"""Refuse options that cannot be, warn at the line that a warning is about, and put things into words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from arrayferry.errors import OptionError, UnsupportedError
 
-__all__ = ["count_of", "note_on", "refuse_choice", "refuse_unknown", "warn_caller"]
+__all__ = ["count_of", "note_on", "refuse_choice", "refuse_unknown", "warn_caller", "with_article"]
 
 _PACKAGES = ("arrayferry", "gymnasium")
 
@@ -47,6 +47,17 @@ def count_of(name: str, value: Any, otherwise: str = "") -> int:
     if not is_count or value < 1:
         raise OptionError(f"{name}={value!r}", f"pass a whole number, at least 1{otherwise}")
     return int(value)
+
+
+def with_article(kind: str) -> str:
+    """Return the name of a type as it stands in a sentence.
+
+    >>> with_article("list"), with_article("object"), with_article("NoneType")
+    ('a list', 'an object', 'None')
+    """
+    if kind == "NoneType":
+        return "None"
+    return f"{'an' if kind[0] in 'AEIOUaeiou' else 'a'} {kind}"
 
 
 def note_on(error: Exception, note: str) -> None:

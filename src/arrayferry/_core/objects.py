@@ -14,6 +14,7 @@ from functools import partial
 from types import BuiltinMethodType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, TypeAlias
 
+from arrayferry._core.messages import with_article
 from arrayferry._core.walk import Attribute
 
 __all__ = ["BASES", "Attributes", "Functions", "Keys", "as_object", "as_struct"]
@@ -65,7 +66,7 @@ class Attributes:
         if own is old:  # items that can be reached as attributes
             own = {}
         elif type(own) is not dict:
-            raise TypeError(f"its __dict__ is a {type(own).__name__}")
+            raise TypeError(f"its __dict__ is {with_article(type(own).__name__)}")
         slots = {}
         for slot in self._slots:
             try:
@@ -93,7 +94,7 @@ def _refuse_ties(old: Any, values: list[Any]) -> None:
             for tied in _TIES[type(value)](value):
                 found = tied() if type(tied) is weakref.ref else tied
                 if not isinstance(found, _UNCHANGING) and any(found is one for one in (old, *values)):
-                    raise TypeError(f"it holds a {type(value).__name__} that is tied to it")
+                    raise TypeError(f"it holds {with_article(type(value).__name__)} that is tied to it")
 
 
 _UNCHANGING = (bool, int, float, complex, str, bytes, type(None), type, ModuleType, FunctionType)

@@ -13,6 +13,7 @@ from arrayferry._core import ownership
 from arrayferry._core.containers import container_of
 from arrayferry._core.convert import Converter
 from arrayferry._core.dtypes import dtype_name
+from arrayferry._core.messages import with_article
 from arrayferry._core.registry import framework_of
 from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import KEEP, Container, Slot, unchanged, walk
@@ -123,9 +124,10 @@ def leaf_of(
     source, target = framework_of(type(value)), converter.framework
     before, after = _kind_of(value), _kind_of(found)
     why = REASONS[reason].format(
-        type=type(value).__name__,
+        a_type=with_article(type(value).__name__),
         before=before,
         after=after,
+        an_after=with_article(after),
         source=source and source.name,
         target=target.name,
         device=converter.device_name,

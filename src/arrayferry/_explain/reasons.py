@@ -19,7 +19,7 @@ REASONS: dict[str, str] = {
     "copy-false": "copy=False",
     "already-member": "it is a member of the action space already",
     # copied: the codes of `ownership.obstacle_to_taking`
-    "subclass": "a {type} may have more to it than its values",
+    "subclass": "{a_type} may have more to it than its values",
     "view": "it is a view of other memory",
     "read-only": "it is read-only",
     "byte-order": "it is not in native byte order",
@@ -47,10 +47,10 @@ REASONS: dict[str, str] = {
     # converted, which is said as "converted to ..."
     "array": "to an array",
     "scalar": "to a scalar, as the action space expects",
-    "number": "to a {after}",
+    "number": "to {an_after}",
     # left alone
     "no-counterpart": "{before} has no counterpart in {target}",
-    "no-array": "a {before} is not an array",
+    "no-array": "{a_type} is not an array",
     # refused
     "refused": "{error}",
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from arrayferry._core.messages import with_article
 from arrayferry._core.objects import Functions
 from arrayferry.errors import UnsupportedError
 
@@ -20,7 +21,7 @@ def open_tensordict(old: Any) -> tuple[list[str], list[Any]]:
     if type(old) is not tensordict.TensorDict:
         kind = type(old).__name__
         hint = f"convert its .to_tensordict(), or register_container({kind}, values=..., build=...)"
-        raise UnsupportedError(f"a {kind} is more than its entries", hint)
+        raise UnsupportedError(f"{with_article(kind)} is more than its entries", hint)
     keys = [*old.keys()]
     return keys, [old.get(key) for key in keys]
 
@@ -32,7 +33,7 @@ def build_tensordict(old: Any, keys: list[str], new: list[Any]) -> Any:
 
     for key, value in zip(keys, new):
         if not (isinstance(value, torch.Tensor) or tensordict.is_tensor_collection(value)):
-            what = f"a TensorDict holds tensors, and {key!r} became a {type(value).__name__}"
+            what = f"a TensorDict holds tensors, and {key!r} became {with_article(type(value).__name__)}"
             raise UnsupportedError(what, "convert td.to_dict() instead")
     device = old.device and next((value.device for value in new if value.device is not None), old.device)
     names = old.names if any(name is not None for name in old.names) else None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arrayferry._core.messages import with_article
 from arrayferry._frameworks._jax_rows import Rows, has_mesh
 from arrayferry.errors import DeviceError
 
@@ -36,7 +37,7 @@ def as_data(sharding: jax.sharding.Sharding | Rows, name: Callable[[Any], str]) 
             "devices": [name(device) for device in mesh.devices.flat],
             **memory,
         }
-    what = f"a {type(sharding).__name__} cannot be recorded"
+    what = f"{with_article(type(sharding).__name__)} cannot be recorded"
     raise DeviceError(what, "pass a device, or a jax.sharding.NamedSharding")
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
 from arrayferry._core.framework import Array, Batches, Devices, FastPaths, Framework, Mode
+from arrayferry._core.messages import with_article
 from arrayferry._core.ownership import obstacle_to_sharing
 from arrayferry._core.speedups import speedups
 from arrayferry._frameworks._torch_rows import Rows, as_rows
@@ -159,7 +160,7 @@ def _wait_for(device: torch.device) -> None:
 def _made(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor that torch has made, unless a mode is on in which it has no values."""
     if not _is_plain(type(tensor)):
-        what = f"torch makes a {type(tensor).__name__} here, which has no values"
+        what = f"torch makes {with_article(type(tensor).__name__)} here, which has no values"
         raise UnsupportedError(what, "convert outside of FakeTensorMode and other dispatch modes")
     return tensor
 
@@ -287,9 +288,9 @@ def _refuse_if_no_values(tensor: torch.Tensor) -> None:
     import torch
 
     if not _is_plain(type(tensor)):
-        kind = type(tensor).__name__
+        kind = with_article(type(tensor).__name__)
         raise UnsupportedError(
-            f"a {kind} computes its values when it is used: there is no memory to convert",
+            f"{kind} computes its values when it is used: there is no memory to convert",
             "convert what it wraps; of a DTensor, to_local(), or full_tensor() in all processes",
         )
     if tensor.is_nested:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from arrayferry._core.messages import with_article
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers._kinds import Kind, find_kind, register_kind, resolve
 
@@ -108,7 +109,8 @@ def interface_of(env: Any) -> Interface:
     kind = find_kind(env)
     if kind is None or kind.interface is None:
         env, _ = split_pair(env)
-        what = f"{type(env).__qualname__} is not an environment written in JAX that is known here"
+        kind = with_article(type(env).__qualname__)
+        what = f"{kind} is not an environment written in JAX that is known here"
         raise UnsupportedError(what, "tell how it is driven: arrayferry.envs.register_environment")
     described: Interface = resolve(kind.interface)(*split_pair(env))
     return described

@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from arrayferry._core.messages import with_article
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.casting import subspaces
 
@@ -148,4 +149,5 @@ def from_gymnax(space: Any) -> spaces.Space[Any]:
         return spaces.Dict({key: from_gymnax(one) for key, one in space.spaces.items()})
     if kind == "Tuple":
         return spaces.Tuple([from_gymnax(one) for one in space.spaces])
-    raise UnsupportedError(f"{kind} is not a space that is known here", "register an interface of your own")
+    what = f"{with_article(kind)} is not a space that is known here"
+    raise UnsupportedError(what, "register an interface of your own")

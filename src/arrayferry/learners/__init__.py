@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from arrayferry._core.messages import with_article
 from arrayferry.errors import NotInstalledError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -115,6 +116,6 @@ def rsl_rl_vec_env(
 
 def _refuse_if_no_vector(envs: Any) -> None:
     if not (hasattr(envs, "num_envs") and hasattr(envs, "single_action_space")):
-        what = f"a {type(envs).__qualname__} is not a vector environment"
+        what = f"{with_article(type(envs).__qualname__)} is not a vector environment"
         hint = "make many: gymnasium.make_vec(id, 8), or arrayferry.envs.as_gymnasium(env, 64) of one in JAX"
         raise UnsupportedError(what, hint)

@@ -18,7 +18,7 @@ from arrayferry._core.containers import container_of
 from arrayferry._core.convert import Converter, Namespace, keeping_numbers
 from arrayferry._core.dtypes import is_known
 from arrayferry._core.framework import Framework
-from arrayferry._core.messages import warn_caller
+from arrayferry._core.messages import warn_caller, with_article
 from arrayferry._core.registry import (
     can_make_arrays,
     describe,
@@ -333,7 +333,7 @@ def _name_of_device(device: Any) -> Any:
             with suppress(FerryError):
                 if (found := framework.devices.find(device)) is not None:
                     return framework.devices.name(found)
-    what = f"env_device: a {type(device).__name__} is not a device of any imported framework"
+    what = f"env_device: {with_article(type(device).__name__)} is not a device of any imported framework"
     raise DeviceError(what, "pass its name")
 
 
@@ -348,7 +348,8 @@ def checked(call: str, names: Sequence[str], values: Any) -> tuple[Any, ...]:
     """Return what an environment's method returned, if it is as many values as there are names."""
     if isinstance(values, (tuple, list)) and len(values) == len(names):
         return tuple(values)
-    got = f"{len(values)} values" if isinstance(values, (tuple, list)) else f"a {type(values).__name__}"
+    is_many = isinstance(values, (tuple, list))
+    got = f"{len(values)} values" if is_many else with_article(type(values).__name__)
     raise UnsupportedError(
         f"the environment's {call}() returned {got}, not ({', '.join(names)})",
         "is it of an older interface? Gymnasium's documentation says how to make it a gymnasium.Env",

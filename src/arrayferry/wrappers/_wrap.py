@@ -10,7 +10,7 @@ import gymnasium as gym
 from gymnasium.vector import VectorEnv, VectorWrapper
 
 from arrayferry._core.convert import Namespace
-from arrayferry._core.messages import refuse_unknown, warn_caller
+from arrayferry._core.messages import refuse_unknown, warn_caller, with_article
 from arrayferry._core.registry import find_framework
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers import array_conversion as single
@@ -251,7 +251,7 @@ def _adapted(env: Any, num_envs: int | None) -> tuple[Any, Any]:
         return env, resolve(kind.wrapper)
     inside = find_kind(env.unwrapped) if isinstance(env, VectorWrapper) else None
     if inside is not None and inside.adapt is not None and inside.hint is not None:
-        warn_caller(f"{_described(env.unwrapped)}: {inside.hint}", UserWarning)
+        warn_caller(f"{type(env.unwrapped).__qualname__}: {inside.hint}", UserWarning)
     # Some native vector environments are both to isinstance: they act as vector environments.
     return env, vector.ArrayConversion if isinstance(env, VectorEnv) else single.ArrayConversion
 
@@ -259,7 +259,7 @@ def _adapted(env: Any, num_envs: int | None) -> tuple[Any, Any]:
 def _described(env: Any) -> str:
     if isinstance(env, type):
         return f"the class {env.__qualname__}"
-    return repr(env) if isinstance(env, str) else type(env).__qualname__
+    return repr(env) if isinstance(env, str) else with_article(type(env).__qualname__)
 
 
 def _any_environment(env: Any) -> str:

@@ -9,6 +9,7 @@ from pettingzoo.utils.env import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
 from arrayferry._core.convert import Namespace
+from arrayferry._core.messages import with_article
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.casting import cast_to_space
 from arrayferry.wrappers._agents import AgentsBoundary, AllAgents, cast_agents_reset, cast_agents_step
@@ -44,7 +45,7 @@ class _AgentsWrapper(ConversionWrapper[ArrayT], Generic[ArrayT]):
         sanitize: SanitizeMode | None = None,
     ) -> None:
         if not isinstance(env, self._wraps):
-            kind, given = self._wraps.__name__, type(env).__qualname__
+            kind, given = self._wraps.__name__, with_article(type(env).__qualname__)
             what = f"{type(self).__name__} wraps PettingZoo's {kind}, which {given} is not"
             raise UnsupportedError(what, f"{self._wrapper_of_others}, or arrayferry.wrap, which chooses")
         self._shares = copy is False
