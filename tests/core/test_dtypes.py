@@ -250,7 +250,7 @@ def test_the_remedy_in_the_message_works_for_numbers():
 
 
 def test_dtypes_must_be_a_mapping():
-    with pytest.raises(ValueError, match="it maps old to new"):
+    with pytest.raises(ValueError, match="pass a mapping such as"):
         convert(1, "numpy", dtypes="float32")
 
 

@@ -75,10 +75,10 @@ try:
 except ValueError as error:
     print(error)
 """
-    assert "ARRAYFERRY_SANITIZE='on'\nHint: it is 1, raise, or 0" in run_python(
+    assert "ARRAYFERRY_SANITIZE='on' is not valid\nHint: set it to 1, raise or 0" in run_python(
         code, ARRAYFERRY_SANITIZE="on"
     )
-    with pytest.raises(arrayferry.errors.OptionError, match="'warn', 'raise'"):
+    with pytest.raises(arrayferry.errors.OptionError, match="'warn' or 'raise'"):
         Sanitizer(Counter(), on_finding="shout")  # type: ignore[arg-type]
 
 

@@ -37,9 +37,9 @@ def test_the_wrong_kind_of_environment_says_which_wrapper_to_use(name: str) -> N
 @pytest.mark.parametrize(
     ("option", "value", "allowed"),
     [
-        ("spaces", "torch", "'env', 'target'"),
-        ("spaces", None, "'env', 'target'"),
-        ("scalars", "numpy", "'python', 'target'"),
+        ("spaces", "torch", "'env' or 'target'"),
+        ("spaces", None, "'env' or 'target'"),
+        ("scalars", "numpy", "'python' or 'target'"),
         ("copy", "yes", "None, True or False"),
         ("copy", 1, "None, True or False"),
         ("dtypes", {"float65": "float32"}, "float64"),
@@ -60,6 +60,9 @@ def test_an_option_s_value_that_it_cannot_have(option: str, value: Any, allowed:
 def test_an_option_that_there_is_not(target: str) -> None:
     with pytest.raises(TypeError, match="no_such_option"):
         arrayferry.wrap(Counter(), target, no_such_option=1)
+    for name, meant in {"num_env": "num_envs", "n_envs": "num_envs", "target_device": "device"}.items():
+        with pytest.raises(TypeError, match=rf"{name} is not an option.*\n.*did you mean {meant}\?"):
+            arrayferry.wrap(Counter(), target, **{name: 4})
     with pytest.raises(TypeError, match="dense_final"):
         arrayferry.wrap(Counter(), target, dense_final=True)
     with pytest.raises(TypeError, match="scalars"):

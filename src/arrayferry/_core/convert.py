@@ -107,7 +107,7 @@ class Converter:
         dtypes: Mapping[Any, Any] | None = None,
     ) -> None:
         if copy is not None and copy is not True and copy is not False:
-            raise OptionError(f"copy={copy!r}", "it is None, True or False")
+            raise OptionError(f"copy={copy!r} is not valid", "pass None, True or False")
         self.framework = find_framework(to)
         self.device = self.framework.devices.find(device)
         self.copy = copy

@@ -97,7 +97,7 @@ def dtype_name(dtype: Any) -> str:
 def dtype_names(dtypes: Mapping[Any, Any] | None) -> dict[str, str]:
     """Return the user's `dtypes=` as plain names, or raise when one of them is unknown."""
     if dtypes is not None and not isinstance(dtypes, Mapping):
-        raise OptionError(f"dtypes={dtypes!r}", 'it maps old to new, as {"float64": "float32"}')
+        raise OptionError(f"dtypes={dtypes!r} is not valid", 'pass a mapping such as {"float64": "float32"}')
     names = {dtype_name(old): dtype_name(new) for old, new in (dtypes or {}).items()}
     for name in sorted({*names, *names.values()} - set(_LADDERS)):
         known = ", ".join(_LADDERS)

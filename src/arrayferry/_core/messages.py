@@ -29,7 +29,8 @@ def refuse_unknown(unknown: Iterable[str], known: Iterable[str], of: str) -> Non
     """Raise if there is an unknown option, with the known one that was probably meant."""
     known = list(known)
     for name in unknown:
-        meant = "".join(f"did you mean {close}? " for close in get_close_matches(name, known, 1))
+        close = [one for one in known if one in name.split("_")] or get_close_matches(name, known, 1)
+        meant = "".join(f"did you mean {one}? " for one in close[:1])
         raise UnsupportedError(
             f"{name} is not an option for {of}", f"{meant}The options are {', '.join(known)}"
         )
@@ -38,14 +39,15 @@ def refuse_unknown(unknown: Iterable[str], known: Iterable[str], of: str) -> Non
 def refuse_choice(name: str, value: Any, *choices: str) -> None:
     """Raise if an option's value is none of the choices."""
     if value not in choices:
-        raise OptionError(f"{name}={value!r}", f"it is one of {', '.join(map(repr, choices))}")
+        hint = f"pass {' or '.join(map(repr, choices))}" if choices else f"leave {name} out"
+        raise OptionError(f"{name}={value!r} is not valid", hint)
 
 
 def count_of(name: str, value: Any, otherwise: str = "") -> int:
     """Return an option that is a whole number, at least 1; `otherwise` is what else may be passed."""
     is_count = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not is_count or value < 1:
-        raise OptionError(f"{name}={value!r}", f"pass a whole number, at least 1{otherwise}")
+        raise OptionError(f"{name}={value!r} is not valid", f"pass a whole number, at least 1{otherwise}")
     return int(value)
 
 

@@ -40,7 +40,7 @@ def explain_environment(env: Any, to: Namespace, steps: int, seed: int | None, *
     It takes as many steps for the times, without a look at the leaves, as it takes for the leaves.
     """
     if steps < 1:
-        raise OptionError(f"steps={steps}", "it is 1 or more")
+        raise OptionError(f"steps={steps} is not valid", "pass 1 or more")
     with opened(env) as base:
         wrapped: Any = wrap(base, to, sanitize=False, **options)
         run = _Run(base, wrapped._boundary)

@@ -48,5 +48,5 @@ def run(arguments: Namespace) -> Outcome:
 def _casts(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         if text.count("=") != 1:
-            raise OptionError(f"--dtypes {text}", "write old=new, such as float64=float32")
+            raise OptionError(f"--dtypes {text} is not valid", "write old=new, such as float64=float32")
     return dict(text.split("=") for text in texts)

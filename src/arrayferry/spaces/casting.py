@@ -128,7 +128,8 @@ def known_dtype(reward_dtype: Any) -> np.dtype[Any] | None:
     if reward_dtype is None:
         return None
     if dtype_name(reward_dtype) not in STANDARD:
-        raise OptionError(f"reward_dtype={reward_dtype!r}", 'it is the name of a dtype, such as "float32"')
+        what = f"reward_dtype={reward_dtype!r} is not valid"
+        raise OptionError(what, 'pass the name of a dtype, such as "float32"')
     return np.dtype(dtype_name(reward_dtype))
 
 

@@ -49,7 +49,7 @@ class ConversionWrapper(Generic[ArrayT]):
         refuse_choice("spaces", spaces, "env", "target")
         if isinstance(dtypes, str) and dtypes != "space":
             hint = 'pass "space", or a mapping such as {"float64": "float32"}'
-            raise OptionError(f"dtypes={dtypes!r}", hint)
+            raise OptionError(f"dtypes={dtypes!r} is not valid", hint)
         share, by_space = copy is False, isinstance(dtypes, str)
         env = watched(env, sanitize, shared=share)
         casts: Any = None if by_space else dtypes

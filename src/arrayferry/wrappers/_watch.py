@@ -22,7 +22,7 @@ _WORDS: dict[str, Any] = {"": False, "0": False, "false": False, "1": True, "tru
 def _from_environment(variable: str = "ARRAYFERRY_SANITIZE") -> SanitizeMode:
     word = os.environ.get(variable, "")
     if word.lower() not in _WORDS:
-        raise OptionError(f"{variable}={word!r}", "it is 1, raise, or 0")
+        raise OptionError(f"{variable}={word!r} is not valid", "set it to 1, raise or 0")
     mode: SanitizeMode = _WORDS[word.lower()]
     return mode
 
@@ -42,7 +42,7 @@ class _Switch(AbstractContextManager[None]):
 
 def _valid(mode: Any) -> Any:
     if mode is not True and mode is not False and mode != "raise":
-        raise OptionError(f"sanitize={mode!r}", "it is True, False or 'raise'")
+        raise OptionError(f"sanitize={mode!r} is not valid", "pass True, False or 'raise'")
     return mode
 
 

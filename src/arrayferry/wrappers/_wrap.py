@@ -218,7 +218,7 @@ def wrap(
     for name, value in own.items():
         if value is not None:
             (options if name in own_options else unknown)[name] = value
-    refuse_unknown(unknown, dict.fromkeys(["device", "env_xp", *options, *own_options]), of=kind)
+    refuse_unknown(unknown, dict.fromkeys(["device", "env_xp", *options, *own_options, "num_envs"]), of=kind)
     if env_xp is None and env_device is None:
         env_xp = getattr(type(env), "action_xp", None)
     if is_ours and copy is not False and find_framework(to).name != "jax":
