@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from arrayferry.errors import DeviceError, NotInstalledError
 
-__all__ = ["WIDE", "Array", "Batches", "Devices", "FastPaths", "Framework", "Mode"]
+__all__ = ["WIDE", "Array", "Batches", "Devices", "FastPaths", "Framework", "Mode", "only_cpu"]
 
 Array = NDArray[Any]
 
@@ -22,10 +22,18 @@ Array = NDArray[Any]
 Mode: TypeAlias = "tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]]"
 
 
-def _find_cpu(spec: Any) -> Any:
-    if spec is None or str(spec).lower() == "cpu":
-        return None
-    raise DeviceError(f"no device {str(spec)!r}", "the devices here are: cpu")
+def only_cpu(framework: str) -> Callable[[Any], Any]:
+    """Return how a framework finds its devices that has only the CPU."""
+
+    def find(spec: Any) -> Any:
+        if spec is None or str(spec).lower() == "cpu":
+            return None
+        raise DeviceError(f"{framework} has no device {str(spec)!r} here", "the devices here are: cpu")
+
+    return find
+
+
+_FIND_CPU = only_cpu("this framework")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -52,7 +60,7 @@ class Devices:
         (('left', 'right'), ('cpu',))
     """
 
-    find: Callable[[Any], Any] = _find_cpu
+    find: Callable[[Any], Any] = _FIND_CPU
     name: Callable[[Any], Any] = str
     available: Callable[[], tuple[str, ...]] = lambda: ("cpu",)
     of: Callable[[Any], Any] = lambda array: None

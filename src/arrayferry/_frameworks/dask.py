@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
-from arrayferry._core.framework import Array, Framework
+from arrayferry._core.framework import Array, Devices, Framework, only_cpu
 from arrayferry._core.registry import framework_of
 from arrayferry.errors import SharingError
 
@@ -53,5 +53,6 @@ FRAMEWORK = Framework(
     to_numpy=to_numpy,
     from_numpy=from_numpy,
     dtypes=lambda device: _DTYPES,
+    devices=Devices(find=only_cpu("Dask")),
     distributions=("dask",),
 )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
-from arrayferry._core.framework import Array, FastPaths, Framework
+from arrayferry._core.framework import Array, Devices, FastPaths, Framework, only_cpu
 
 __all__ = ["FRAMEWORK"]
 
@@ -37,6 +37,7 @@ FRAMEWORK = Framework(
     to_numpy=to_numpy,
     from_numpy=from_numpy,
     dtypes=lambda device: _DTYPES,
+    devices=Devices(find=only_cpu("NumPy")),
     distributions=("numpy",),
     _fast=FastPaths(
         from_private=lambda device: lambda array: array,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from arrayferry._core.dtypes import STANDARD, cast_for
-from arrayferry._core.framework import Array, Framework
+from arrayferry._core.framework import Array, Devices, Framework, only_cpu
 from arrayferry.errors import SharingError
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ FRAMEWORK = Framework(
     to_numpy=to_numpy,
     from_numpy=from_numpy,
     dtypes=lambda device: STANDARD,
+    devices=Devices(find=only_cpu("sparse")),
     copy_within=copy_within,
     distributions=("sparse",),
 )
