@@ -176,9 +176,12 @@ def test_another_device_or_dtype_cannot_be_shared():
     for source in np.zeros(3, "float32"), torch.zeros(3):
         with pytest.raises(SharingError, match="float16"):
             convert([source], "torch", copy=False, dtypes={"float32": "float16"})
-    with pytest.raises(SharingError, match="float16"):
+    what = r"float32\[3\] numpy -> float16 numpy: another dtype cannot share memory"
+    with pytest.raises(SharingError, match=what):
         convert([np.zeros(3, "float32")], "numpy", copy=False, dtypes={"float32": "float16"})
     if "jax" in frameworks():
+        with pytest.raises(SharingError, match=r"int64\[3\] numpy -> jax has no int64 to share"):
+            convert([np.arange(3)], "jax", copy=False)
         source = convert(np.zeros(3, "float32"), "jax")
         with pytest.raises(SharingError, match="float16"):
             convert([source], "jax", copy=False, dtypes={"float32": "float16"})

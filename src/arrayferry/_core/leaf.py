@@ -254,12 +254,15 @@ class LeafConverter:
             raise self.refusal(array, error, source) from error
 
     def _share(self, array: Array, cast: Cast, source: Framework | None) -> Any:
-        what = f"{describe(array, source)} -> {self.target.name}"
+        given, target = describe(array, source), self.target.name
         if not array.dtype.isnative:
-            raise SharingError(f"{what}: not in native byte order", "copy=None")
+            raise SharingError(f"{given} -> {target}: not in native byte order", "copy=None")
         if array.dtype != cast.dtype:
-            hint = f"copy=None, which converts it to {cast.dtype.name}"
-            raise SharingError(f"{what} has no {array.dtype.name} to share", hint)
+            old, new = array.dtype.name, cast.dtype.name
+            what = f"{given} -> {new} {target}: another dtype cannot share memory"
+            if old not in self.target.dtypes(self.device):
+                what = f"{given} -> {target} has no {old} to share"
+            raise SharingError(what, f"copy=None, which converts it to {new}")
         try:
             return self.target.from_numpy(array if cast.same else array.view(cast.dtype), self.device, True)
         except _REFUSALS as error:
