@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -103,6 +104,13 @@ def test_framework_that_is_not_installed_is_named_with_the_command():
     assert caught.value.hint == "pip install missing"
     assert "no_such_module_anywhere" in str(caught.value.__cause__)
     assert "missing" not in arrayferry.frameworks()
+
+
+def test_the_command_for_mlx_installs_a_backend(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlx.core", None)
+    with pytest.raises(arrayferry.errors.NotInstalledError) as caught:
+        arrayferry.convert(1, "mlx")
+    assert caught.value.hint == 'pip install "mlx[cpu]"'
 
 
 def test_every_known_framework_has_a_command():

@@ -186,6 +186,7 @@ class Framework:
             return importlib.import_module(self.modules[0])
         except ImportError as error:
             package = (*self.distributions, self.name)[0]
+            package = f'"{package}"' if "[" in package else package  # which some shells would expand
             raise NotInstalledError(
                 f"{self.name} cannot be imported ({error})", f"pip install {package}"
             ) from error

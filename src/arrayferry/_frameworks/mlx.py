@@ -103,5 +103,5 @@ FRAMEWORK = Framework(
     dtypes=dtypes,
     default_dtypes=default_dtypes,
     devices=Devices(find=find_device, name=device_name, available=available_devices),
-    distributions=("mlx",),
+    distributions=("mlx[cpu]", "mlx"),  # on Linux, mlx alone has no backend
 )
