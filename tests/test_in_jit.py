@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import threading
 from typing import Any
 
@@ -528,8 +530,21 @@ def test_a_vector_environment_that_nobody_resets_is_refused() -> None:
 
 
 def test_an_unknown_info_is_refused() -> None:
-    with pytest.raises(arrayferry.FerryError, match=r"no info 'lives'[\s\S]*give an example[\s\S]*count"):
-        arrayferry.in_jit(Toy(BOX, counting), info=("lives",))
+    for autoreset in (False, True):
+        with pytest.raises(arrayferry.FerryError, match="no info 'lives'") as caught:
+            arrayferry.in_jit(Toy(BOX, counting), info=("lives",), autoreset=autoreset)
+        assert re.search(r"give an example of it, .*; there are: .*count", caught.value.hint)
+        assert ("final_obs" in caught.value.hint) == autoreset
+    with pytest.raises(arrayferry.FerryError) as caught:
+        arrayferry.in_jit(gym.make("CartPole-v1"), info=("lives",))
+    assert caught.value.hint == 'give an example of it, info={"lives": ...}'
+
+
+def test_jax_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(arrayferry.errors.NotInstalledError, match="in_jit needs JAX") as caught:
+        arrayferry.in_jit(gym.make("CartPole-v1"))
+    assert caught.value.hint == "pip install jax"
 
 
 @pytest.mark.parametrize("value", ["north", np.array([None, 1], object)], ids=["text", "objects"])

@@ -100,7 +100,7 @@ def test_deleted_array(target):
 @targets
 def test_tracer(target):
     def look(x):
-        refused(x, target, "tracer", "outside of jit")
+        refused(x, target, "tracer", "outside of jit", "arrayferry.in_jit")
         return x
 
     jax.jit(look)(1.0)

@@ -377,7 +377,13 @@ def _traced(function: Callable[[Any, Any], Any]) -> Call:
     return lambda: function(*arrayferry.in_jit(gym.make("Pendulum-v1")))
 
 
+def _in_jit_without_jax() -> Any:
+    with patch.dict(sys.modules, jax=None):
+        return arrayferry.in_jit(_single())
+
+
 IN_JIT: dict[str, Call] = {
+    "in_jit(env) without JAX": _in_jit_without_jax,
     "in_jit(an environment that observes text)": lambda: arrayferry.in_jit(_WithText()),
     'in_jit(env, info=("lives",)), which has none': lambda: arrayferry.in_jit(
         gym.make("CartPole-v1"), info=("lives",)

@@ -304,7 +304,9 @@ def _refuse_if_no_values(array: Any) -> None:
 
     refuse_if_forked()
     if isinstance(array, jax.core.Tracer):
-        raise UnsupportedError("a JAX tracer has no values yet", "convert outside of jit, grad and vmap")
+        inside = "to step an environment inside of jit, use arrayferry.in_jit"
+        hint = f"convert outside of jit, grad and vmap; {inside}"
+        raise UnsupportedError("a JAX tracer has no values yet", hint)
     if not isinstance(array, jax.Array):
         raise UnsupportedError("a jax.Ref is a place, not a value", "convert what it holds: ref[...]")
     if array.is_deleted():

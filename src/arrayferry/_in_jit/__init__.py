@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from arrayferry._in_jit import envpool
 from arrayferry._in_jit.callback import buffers_work, by_buffers, by_io, guarded
 from arrayferry._in_jit.host import STATE, Host
+from arrayferry.errors import NotInstalledError
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -65,6 +66,7 @@ def in_jit(
         `step(state, action) -> state, (obs, reward, terminated, truncated, info)`.
 
     Raises:
+        NotInstalledError: JAX is not installed.
         UnsupportedError: a space has no fixed shape, an info is unknown, or nobody resets a vector
             environment; or, when a step is traced, the action has not the structure, shapes and kinds of
             its space, or it is under `vmap` or `grad`.
@@ -81,8 +83,10 @@ def in_jit(
         >>> obs.shape, float(reward.sum())
         ((100, 4), 100.0)
     """
-    import jax
-
+    try:
+        import jax
+    except ImportError as error:
+        raise NotInstalledError("in_jit needs JAX", "pip install jax") from error
     if not isinstance(info, Mapping):
         info = (info,) if isinstance(info, str) else tuple(info)
     callback = by_buffers if buffers_work() else by_io

@@ -69,7 +69,8 @@ class Host:
             what = f"{type(env.unwrapped).__qualname__} leaves it to others to reset what has finished"
             raise UnsupportedError(what, "make it with autoreset_mode=AutoresetMode.SAME_STEP")
         self._resets = autoreset and not is_vector
-        if "final_obs" in info and not (self._resets or mode is AutoresetMode.SAME_STEP):
+        self._has_final_obs = self._resets or mode is AutoresetMode.SAME_STEP
+        if "final_obs" in info and not self._has_final_obs:
             how = "make it with autoreset_mode=AutoresetMode.SAME_STEP" if is_vector else "autoreset=True"
             what = "no final_obs where the step that ends an episode does not reset"
             raise UnsupportedError(what, how, "info")
@@ -155,7 +156,8 @@ class Host:
         found = {name: [one[name] for one in infos if name in one] for name in names}
         for name in wanted:
             if not found[name]:
-                there = ", ".join({**infos[0], **infos[1], "final_obs": None})
-                hint = f'give an example of it, info={{"{name}": ...}}; there are: {there}'
+                there = {**infos[0], **infos[1]} | ({"final_obs": None} if self._has_final_obs else {})
+                known = f"; there are: {', '.join(there)}" if there else ""
+                hint = f'give an example of it, info={{"{name}": ...}}{known}'
                 raise UnsupportedError(f"no info {name!r} in the first reset or step", hint, "info")
         return found
