@@ -61,6 +61,35 @@ def test_a_member_gets_no_note() -> None:
     assert not getattr(error, "__notes__", None)
 
 
+@pytest.mark.parametrize(
+    ("space", "action", "note"),
+    [
+        (spaces.Discrete(2), 7, "7 arrived, which is not in Discrete(2)"),
+        (
+            spaces.MultiDiscrete([2, 2, 2]),
+            [0, 7, 1],
+            "[0 7 1] arrived, which is not in MultiDiscrete([2 2 2])",
+        ),
+        (
+            spaces.Box(-1, 1, (2,)),
+            [0.1, 3.0],
+            "[0.1 3. ] arrived, which is not in Box(-1.0, 1.0, (2,), float32)",
+        ),
+        (
+            spaces.MultiDiscrete([2] * 500),
+            range(500),
+            "int64[500] torch from 0 to 499 arrived, which is not in MultiDiscrete([2 2 ... 2 2])",
+        ),
+    ],
+    ids=str,
+)
+def test_a_value_out_of_range(space: Any, action: Any, note: str) -> None:
+    env = arrayferry.wrap(Failing(space, ValueError("broken")), "torch")
+    dtype = torch.float32 if isinstance(space, spaces.Box) else torch.int64
+    given = torch.tensor(action if isinstance(action, int) else list(action), dtype=dtype)
+    assert f"action: {note}" in note_of(lambda: env.step(given))
+
+
 def test_spaces_of_many_parts() -> None:
     space = spaces.Dict(go=spaces.Discrete(2), how=spaces.Box(-1, 1, (2,)))
     env = arrayferry.wrap(Failing(space, KeyError("go")), "torch")

@@ -130,6 +130,10 @@ _copiers = TypeCache(partial(_reader_of, "to_private"))
 _viewers = TypeCache(partial(_reader_of, "to_view"))
 
 
+# As many numbers as a message shows one by one.
+_SHOWN = 8
+
+
 def note_mismatch(
     error: Exception, env: Any, space: spaces.Space[Any], action: Any, convert: Caster, name: str
 ) -> None:
@@ -137,8 +141,16 @@ def note_mismatch(
     is_ours = isinstance(error, FerryError) and error.where.startswith("action")
     if is_ours or is_registered(type(action)):  # nobody's function is asked about a value twice
         return
-    with suppress(Exception):  # a note must not replace the error
-        if space.contains(to_numpy(convert(action))):
+    # A note must not replace the error, nor fill the screen.
+    with suppress(Exception), np.printoptions(threshold=_SHOWN, edgeitems=2, linewidth=200):
+        member = to_numpy(convert(action))
+        if space.contains(member):
+            return
+        is_array = isinstance(member, (np.ndarray, np.generic))
+        if is_array and (member.shape, member.dtype) == (space.shape, space.dtype):
+            few = member.size <= _SHOWN
+            value = member if few else f"{describe(action)} from {member.min()} to {member.max()}"
+            note_on(error, f"{name}: {value} arrived, which is not in {space}")
             return
         shape = None if space.shape is None else f"{space.dtype}[{','.join(map(str, space.shape))}]"
         count = getattr(env, "num_envs", None)
