@@ -28,6 +28,13 @@ WRONG = {
 }
 
 
+def test_hint_is_for_the_command_line(ferry):
+    done = ferry("check", "CartPole-v1", "--to", "nump")
+    assert "; did you mean 'numpy'? Otherwise name one of numpy, torch" in done.err
+    assert "register_framework" not in done.err
+    assert "module" not in done.err
+
+
 @pytest.mark.parametrize("words", WRONG)
 def test_mistake_gets_one_helpful_line(ferry, words):
     done = ferry(*words.split())

@@ -33,6 +33,8 @@ def test_make_from_a_class():
         ("ALE/Pong-v5", "if a package registers it, write package:ALE/Pong-v5"),
         ("no_such_module:X-v0", "no_such_module:X-v0 cannot be made: No module named 'no_such_module'"),
         ("toys:Count-v0", "Did you mean: `Counts`"),
+        ("toys:Conts", "toys has no Conts\nHint: did you mean toys:Counts?"),
+        ("toys.py:Counts", "Hint: write toys:Counts"),
         ("toys:not_an_environment", "Environment `not_an_environment` doesn't exist"),
     ],
 )
@@ -40,6 +42,16 @@ def test_what_cannot_be_made(env, text):
     with pytest.raises(OptionError) as error:
         make(env)
     assert text in str(error.value)
+
+
+def test_what_is_not_installed_is_registered_already(monkeypatch):
+    def make_one(name):
+        raise gym.error.DependencyNotInstalled("MuJoCo is not installed, run pip install mujoco.")
+
+    monkeypatch.setattr(gym, "make", make_one)
+    with pytest.raises(OptionError) as error:
+        make("Ant-v5")
+    assert error.value.hint == ""
 
 
 def test_default_target(monkeypatch):

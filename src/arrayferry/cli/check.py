@@ -28,9 +28,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Add the environment, the framework, the number of steps and the seed."""
     add_environment(parser)
     parser.add_argument("--device", help="the device of the agent's arrays")
-    parser.add_argument(
-        "--steps", metavar="N", type=count, default=1000, help="steps to take (default: 1000)"
-    )
+    steps = "steps of each of the two runs (default: 1000)"
+    parser.add_argument("--steps", metavar="N", type=count, default=1000, help=steps)
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="of everything (default: 0)")
 
 

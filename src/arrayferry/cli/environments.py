@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -60,5 +61,17 @@ def make(env: str, vector: int | None = None) -> Any:
             return gym.vector.SyncVectorEnv(factories) if vector else factory()
         return gym.make_vec(name, num_envs=vector) if vector else gym.make(name)
     except (gym.error.Error, ImportError) as error:
-        hint = "" if module else f"if a package registers it, write package:{env}"
-        raise OptionError(f"{env} cannot be made: {error}", hint) from error
+        raise _refusal(env, module, name, error) from error
+
+
+def _refusal(env: str, module: str, name: str, error: Exception) -> OptionError:
+    what, hint = f"{env} cannot be made: {error}", ""
+    is_unknown = isinstance(error, (gym.error.NameNotFound, gym.error.NamespaceNotFound))
+    if module.endswith(".py"):
+        hint = f"write {module.removesuffix('.py').replace('/', '.')}:{name}"
+    elif is_unknown and not module:
+        hint = f"if a package registers it, write package:{env}"
+    elif is_unknown and name.isidentifier() and name not in (known := dir(sys.modules[module])):
+        close = get_close_matches(name, known, 1)
+        what, hint = f"{module} has no {name}", "".join(f"did you mean {module}:{one}?" for one in close)
+    return OptionError(what, hint)

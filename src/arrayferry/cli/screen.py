@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from arrayferry.errors import FerryError
+from arrayferry.errors import FerryError, UnknownFrameworkError
 
 __all__ = ["Outcome", "one_line", "progress", "show", "stdout_to_stderr"]
 
@@ -68,6 +68,8 @@ def one_line(error: Exception) -> str:
     """Return an error as one line: where, what, and what to do."""
     text = f"{type(error).__name__}: {error}; --traceback shows where"
     if isinstance(error, FerryError):
-        where, hint = error.where and f"{error.where}: ", error.hint and f"; {error.hint}"
-        text = f"{where}{error.what}{hint}"
+        # What comes after the names of frameworks is for programs.
+        hint = error.hint.partition(";")[0] if isinstance(error, UnknownFrameworkError) else error.hint
+        text = (error.where and f"{error.where}: ") + error.what
+        text = f"{text.rstrip('.')}; {hint}" if hint else text
     return " ".join(text.split())
