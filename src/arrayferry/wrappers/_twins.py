@@ -34,7 +34,11 @@ def add_names(package: str, ours: Iterable[str]) -> None:
     public = list(dict.fromkeys([*theirs.__all__, *ours]))
 
     def find(name: str) -> Any:
-        found = getattr(theirs, name)
+        try:
+            found = getattr(theirs, name)
+        except AttributeError as error:  # it may say what became of an old name
+            what = str(error).replace(theirs.__name__, package)
+            raise AttributeError(what, name=name, obj=sys.modules[package]) from None
         if getattr(found, "__name__", "") == f"{theirs.__name__}.{name}":
             return import_module(f"{package}.{name}")
         # What one of their modules defines, its twin has too, perhaps as a subclass.
