@@ -163,7 +163,9 @@ def _resets_itself(envs: VectorEnv[Any, Any, Any]) -> bool:
         raise UnsupportedError(what, 'set its metadata["autoreset_mode"] to a gymnasium.vector.AutoresetMode')
     if mode is AutoresetMode.NEXT_STEP and not isinstance(inner, _RESETTABLE):
         what = f"{type(inner).__name__} resets in the next step, which has no action to learn from"
-        raise UnsupportedError(what, "make it with autoreset_mode=AutoresetMode.SAME_STEP or DISABLED")
+        how = 'gymnasium.make_vec(..., vectorization_mode="sync")'
+        or_else = "or, if it takes one, with autoreset_mode=AutoresetMode.SAME_STEP"
+        raise UnsupportedError(what, f"make it with {how}; {or_else}")
     forgets = isinstance(inner, _THEIRS) and mode is not AutoresetMode.SAME_STEP
     if forgets and any(map(_miscounts, _layers(envs))):
         what = "gymnasium's RecordEpisodeStatistics forgets all episodes when one environment is reset"
