@@ -348,7 +348,14 @@ def test_what_raises_while_it_is_traced_says_so() -> None:
 def test_refusals() -> None:
     with pytest.raises(arrayferry.FerryError, match="another structure"):
         as_gymnasium(Walk(changing=True))
-    with pytest.raises(arrayferry.FerryError, match="register_environment"):
+    for env, hint in (
+        (gym.make("CartPole-v1"), "it is a Gymnasium environment already: pass it to arrayferry.wrap"),
+        ("CartPole-v1", "make it first, and pass gymnasium.make('CartPole-v1')"),
+    ):
+        with pytest.raises(arrayferry.FerryError) as caught:
+            as_gymnasium(env, 4)
+        assert caught.value.hint == hint
+    with pytest.raises(arrayferry.FerryError, match=r"\nHint: describe how .*register_environment"):
         as_gymnasium(object())
     with pytest.raises(arrayferry.FerryError, match="num_envs=0"):
         as_gymnasium(Walk(), 0)

@@ -432,6 +432,7 @@ def _without_shimmy() -> Any:
 
 OTHER_INTERFACES: dict[str, Call] = {
     "as_gymnasium(what is not known)": lambda: as_gymnasium(object()),
+    "as_gymnasium(Gymnasium environment)": lambda: as_gymnasium(_single()),
     "as_gymnasium(env, 0)": lambda: _walk(0),
     'as_gymnasium(env, 2, autoreset_mode="never")': lambda: _walk(2, "never"),
     "a state of another structure after a step": lambda: _walk(changing=True),
@@ -447,7 +448,9 @@ OTHER_INTERFACES: dict[str, Call] = {
     "render() of a Jumanji environment whose viewer shows a window": lambda: jumanji._drawn(
         SimpleNamespace(render=lambda state: None, unwrapped=None), None
     ),
-    "wrap(FunctionalJaxVectorEnv, num_envs=...)": lambda: func_env.as_fused(_vector(), 4),
+    "wrap(FunctionalJaxVectorEnv, num_envs=...)": lambda: func_env.as_fused(
+        type("FunctionalJaxVectorEnv", (), {"num_envs": 1})(), 4
+    ),
     "wrap(dm_env environment, num_envs=...)": lambda: dm_env.as_gymnasium(object(), 4),
     "wrap(dm_env environment) without Shimmy": _without_shimmy,
 }

@@ -47,6 +47,12 @@ def test_an_id_is_for_explain_and_check() -> None:
     with pytest.raises(arrayferry.errors.UnsupportedError) as caught:
         arrayferry.wrap("CartPole-v1", "numpy")  # type: ignore[call-overload]
     assert "gymnasium.make('CartPole-v1')" in caught.value.hint
+    with pytest.raises(arrayferry.errors.UnsupportedError) as caught:
+        arrayferry.wrappers.NumpyToTorch("CartPole-v1")  # type: ignore[arg-type]
+    assert caught.value.hint == "make it first, and pass gymnasium.make('CartPole-v1')"
+    with pytest.raises(arrayferry.errors.UnsupportedError) as caught:
+        arrayferry.wrap("torch", Counter())  # type: ignore[call-overload]
+    assert caught.value.hint == 'the environment comes first: wrap(env, "torch")'
     assert arrayferry.explain("CartPole-v1", "numpy", steps=1).ok
     assert arrayferry.check("CartPole-v1", "numpy", steps=2).ok
 
@@ -80,6 +86,18 @@ def test_shimmy_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> No
         with pytest.raises(arrayferry.errors.NotInstalledError, match="Shimmy") as caught:
             call(of("dm_env._environment", "Environment"), "numpy")
         assert caught.value.hint == "pip install shimmy dm-env"
+
+
+def test_num_envs_is_for_environments_written_in_jax() -> None:
+    with pytest.raises(arrayferry.errors.UnsupportedError) as caught:
+        arrayferry.wrap(gym.make("CartPole-v1"), "numpy", num_envs=4)
+    assert caught.value.what == (
+        "num_envs=4, but CartPole-v1 is a Gymnasium environment; num_envs is for environments written in JAX"
+    )
+    assert caught.value.hint == "pass gymnasium.make_vec(id, num_envs=4)"
+    with pytest.raises(arrayferry.errors.UnsupportedError, match="but SyncVectorEnv is a Gymn") as caught:
+        arrayferry.wrap(gym.vector.SyncVectorEnv([Counter]), "numpy", num_envs=4)
+    assert caught.value.hint == "leave num_envs out"
 
 
 def test_a_dm_env_environment_is_the_one_that_it_is() -> None:

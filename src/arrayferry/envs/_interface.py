@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from arrayferry._core.messages import with_article
+import gymnasium as gym
+
 from arrayferry.errors import UnsupportedError
-from arrayferry.wrappers._kinds import Kind, find_kind, register_kind, resolve
+from arrayferry.wrappers._kinds import Kind, find_kind, how_to_make, in_words, register_kind, resolve
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -109,9 +110,11 @@ def interface_of(env: Any) -> Interface:
     kind = find_kind(env)
     if kind is None or kind.interface is None:
         env, _ = split_pair(env)
-        kind = with_article(type(env).__qualname__)
-        what = f"{kind} is not an environment written in JAX that is known here"
-        raise UnsupportedError(what, "tell how it is driven: arrayferry.envs.register_environment")
+        what = f"{in_words(env)} is not an environment written in JAX that is known here"
+        already = "it is a Gymnasium environment already: pass it to arrayferry.wrap"
+        hint = already if isinstance(env, (gym.Env, gym.vector.VectorEnv)) else how_to_make(env)
+        describe = "describe how to reset and step it, with arrayferry.envs.register_environment"
+        raise UnsupportedError(what, hint or describe)
     described: Interface = resolve(kind.interface)(*split_pair(env))
     return described
 

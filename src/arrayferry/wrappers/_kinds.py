@@ -9,11 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from types import FunctionType
 from typing import Any
 
 import gymnasium as gym
 
-__all__ = ["Kind", "find_kind", "how_to_make", "means_environment", "register_kind", "resolve"]
+from arrayferry._core.messages import with_article
+from arrayferry._core.registry import registered
+
+__all__ = [
+    "Kind",
+    "find_kind",
+    "hint_for",
+    "how_to_make",
+    "in_words",
+    "means_environment",
+    "register_kind",
+    "resolve",
+]
 
 
 @dataclass(frozen=True)
@@ -53,7 +66,6 @@ _TORCHRL = (
     'torchrl.envs.GymWrapper(arrayferry.wrap(gymnasium.make(...), "torch"))'
 )
 
-_MANY_AGENTS = "num_envs is for environments written in JAX: leave it out"
 _INSIDE = "pass the environment inside, and put wrappers of Gymnasium's or ours around what wrap returns"
 _LOSES_STEPS = (
     "it discards the steps of all other environments when it resets one: wrap it before other wrappers"
@@ -61,10 +73,8 @@ _LOSES_STEPS = (
 
 # One row for each class. What is only refused comes last.
 _KINDS: dict[str | type, Kind] = {
-    "pettingzoo:AECEnv": Kind(wrapper="arrayferry.wrappers.pettingzoo:AECArrayConversion", hint=_MANY_AGENTS),
-    "pettingzoo:ParallelEnv": Kind(
-        wrapper="arrayferry.wrappers.pettingzoo:ParallelArrayConversion", hint=_MANY_AGENTS
-    ),
+    "pettingzoo:AECEnv": Kind(wrapper="arrayferry.wrappers.pettingzoo:AECArrayConversion"),
+    "pettingzoo:ParallelEnv": Kind(wrapper="arrayferry.wrappers.pettingzoo:ParallelArrayConversion"),
     "dm_env:Environment": Kind(adapt="arrayferry.envs.dm_env:as_gymnasium"),
     # written in JAX
     "gymnax:Environment": _jax("gymnax:interface"),
@@ -106,10 +116,19 @@ def _kind_of(cls: type) -> Kind | None:
     return None
 
 
+def in_words(value: Any) -> str:
+    """Return what somebody has passed instead of an environment, for a message."""
+    if isinstance(value, type):
+        return f"the class {value.__qualname__}"
+    return repr(value) if isinstance(value, str) else with_article(type(value).__qualname__)
+
+
 def how_to_make(value: Any) -> str | None:
     """Return what to do with something that `wrap` does not take as it is; None if it is no environment."""
     if (kind := find_kind(value)) is not None:
         return kind.hint
+    if isinstance(value, str) and value in registered():
+        return f'the environment comes first: wrap(env, "{value}")'
     if isinstance(value, str):
         return f"make it first, and pass gymnasium.make({value!r})"
     if isinstance(value, type) and _is_environment(value):
@@ -118,6 +137,19 @@ def how_to_make(value: Any) -> str | None:
         many = "gymnasium.vector.SyncVectorEnv([make_one, ...]), of functions that make one each"
         return f"pass each of them, or make a vector environment: {many}"
     return None
+
+
+def hint_for(value: Any, wrapper: str = "") -> str:
+    """Return what to do with something that a wrapper does not take; `wrapper` is the one for other kinds."""
+    if wrapper and _is_environment(type(value)):
+        return f"{wrapper}, or arrayferry.wrap, which chooses"
+    if (hint := how_to_make(value)) is not None:
+        return hint
+    if isinstance(value, FunctionType):
+        return "call it first, if it makes an environment"
+    if isinstance(value, (list, tuple)) and any(isinstance(one, FunctionType) for one in value):
+        return "if they make environments, make a vector of them: gymnasium.vector.SyncVectorEnv([...])"
+    return "pass a gymnasium.Env or a gymnasium.vector.VectorEnv, such as gymnasium.make(...) returns"
 
 
 def means_environment(value: Any) -> bool:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypedDict, overload
 
 import gymnasium as gym
 from gymnasium.vector import VectorEnv, VectorWrapper
 
 from arrayferry._core.convert import Namespace
-from arrayferry._core.messages import refuse_unknown, warn_caller, with_article
+from arrayferry._core.messages import refuse_unknown, warn_caller
 from arrayferry._core.registry import find_framework
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers import array_conversion as single
-from arrayferry.wrappers._kinds import find_kind, how_to_make, resolve
+from arrayferry.wrappers._kinds import find_kind, hint_for, in_words, resolve
 from arrayferry.wrappers.vector import array_conversion as vector
 
 if TYPE_CHECKING:
@@ -239,14 +238,12 @@ def _adapted(env: Any, num_envs: int | None) -> tuple[Any, Any]:
     if kind is not None and kind.adapt is not None:
         env, num_envs = resolve(kind.adapt)(env, num_envs), None
         kind = find_kind(env)
-    hint = None if kind is None else kind.hint
     has_wrapper = kind is not None and kind.wrapper is not None
     if not has_wrapper and not isinstance(env, (VectorEnv, gym.Env)):
-        what = f"{_described(env)} is not a Gymnasium environment"
-        raise UnsupportedError(what, how_to_make(env) or _any_environment(env))
+        what = f"{in_words(env)} is not a Gymnasium environment"
+        raise UnsupportedError(what, hint_for(env))
     if num_envs is not None:
-        what = f"num_envs={num_envs} for {_described(env)}, which is an environment to step already"
-        raise UnsupportedError(what, hint or "make many of it with gymnasium.make_vec, and wrap those")
+        _refuse_number(num_envs, env, "PettingZoo" if has_wrapper else "Gymnasium")
     if kind is not None and kind.wrapper is not None:
         return env, resolve(kind.wrapper)
     inside = find_kind(env.unwrapped) if isinstance(env, VectorWrapper) else None
@@ -256,15 +253,9 @@ def _adapted(env: Any, num_envs: int | None) -> tuple[Any, Any]:
     return env, vector.ArrayConversion if isinstance(env, VectorEnv) else single.ArrayConversion
 
 
-def _described(env: Any) -> str:
-    if isinstance(env, type):
-        return f"the class {env.__qualname__}"
-    return repr(env) if isinstance(env, str) else with_article(type(env).__qualname__)
-
-
-def _any_environment(env: Any) -> str:
-    if isinstance(env, FunctionType):
-        return "call it first, if it makes an environment"
-    if isinstance(env, (list, tuple)) and any(isinstance(one, FunctionType) for one in env):
-        return "if they make environments, make a vector of them: gymnasium.vector.SyncVectorEnv([...])"
-    return "pass a gymnasium.Env or a gymnasium.vector.VectorEnv, such as gymnasium.make(...) returns"
+def _refuse_number(num_envs: int, env: Any, package: str) -> NoReturn:
+    name = getattr(getattr(env, "spec", None), "id", type(env.unwrapped).__qualname__)
+    what = f"num_envs={num_envs}, but {name} is a {package} environment"
+    is_single = isinstance(env, gym.Env) and not isinstance(env, VectorEnv)
+    hint = f"pass gymnasium.make_vec(id, num_envs={num_envs})" if is_single else "leave num_envs out"
+    raise UnsupportedError(f"{what}; num_envs is for environments written in JAX", hint)

@@ -19,6 +19,7 @@ from arrayferry.wrappers._function import (
     module_name_to_namespace,
     module_namespace,
 )
+from arrayferry.wrappers._kinds import hint_for
 from arrayferry.wrappers._prepare import with_arrays
 from arrayferry.wrappers._watch import SanitizeMode
 
@@ -87,7 +88,7 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
         if not isinstance(env, gym.Env):
             raise UnsupportedError(
                 f"{type(self).__name__} wraps single environments, and {env!r} is not one",
-                f"arrayferry.wrappers.vector.{type(self).__name__}, or arrayferry.wrap, which chooses",
+                hint_for(env, f"arrayferry.wrappers.vector.{type(self).__name__}"),
             )
         refuse_choice("scalars", scalars, "python", "target")
         options = copy, dtypes, reward_dtype, spaces, sanitize

@@ -14,6 +14,7 @@ from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers._autoreset import with_dense_final
 from arrayferry.wrappers._base import ArrayT, ConversionWrapper
 from arrayferry.wrappers._forwarding import Forwarding, converted
+from arrayferry.wrappers._kinds import hint_for
 from arrayferry.wrappers._watch import SanitizeMode
 
 __all__ = ["ArrayConversion"]
@@ -83,7 +84,7 @@ class ArrayConversion(Forwarding, _Wrapper[ArrayT], RecordConstructorArgs):
         if not isinstance(env, VectorEnv):
             raise UnsupportedError(
                 f"vector.{type(self).__name__} wraps vector environments, and {env!r} is not one",
-                f"arrayferry.wrappers.{type(self).__name__}, or arrayferry.wrap, which chooses",
+                hint_for(env, f"arrayferry.wrappers.{type(self).__name__}"),
             )
         options = copy, dtypes, reward_dtype, spaces, sanitize
         super().__init__(
