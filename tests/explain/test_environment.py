@@ -75,6 +75,13 @@ def test_vector_environment_that_does_not_reset_itself():
     assert arrayferry.explain(envs, "numpy", steps=5).steps == 5
 
 
+def test_an_environment_that_is_wrapped_already(name):
+    env = Env(keeps=False)
+    advice = f"both sides are {name}: leave one wrapper out"
+    assert advice in arrayferry.explain(arrayferry.wrap(env, name), name, steps=2).advice
+    assert advice not in arrayferry.explain(env, name, steps=2).advice
+
+
 def test_steps_must_be_positive():
     with pytest.raises(arrayferry.errors.OptionError, match="steps=0"):
         arrayferry.explain(Env(keeps=False), "numpy", steps=0)

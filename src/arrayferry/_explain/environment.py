@@ -18,6 +18,7 @@ from arrayferry._explain.reasons import REASONS
 from arrayferry.errors import FerryError, OptionError
 from arrayferry.wrappers import wrap
 from arrayferry.wrappers._agents import AgentsBoundary
+from arrayferry.wrappers._base import ConversionWrapper
 from arrayferry.wrappers._boundary import RESET, STEP, Boundary, checked
 from arrayferry.wrappers._make import opened
 from arrayferry.wrappers._play import player_of
@@ -52,6 +53,9 @@ def explain_environment(env: Any, to: Namespace, steps: int, seed: int | None, *
             by_path[leaf.path].append(leaf)
         leaves = tuple(map(_usual, by_path.values()))
         advice = advice_for(leaves, run.outgoing, vector=run.is_vector)
+        target = run.outgoing.framework
+        if isinstance(base, ConversionWrapper) and base._boundary.outgoing.framework is target:
+            advice = (*advice, f"both sides are {target.name}: leave one wrapper out")
         return Explanation(run.title, leaves, advice, seconds, steps)
 
 
