@@ -17,6 +17,7 @@ from arrayferry.scale import ProcessVectorEnv, RayVectorEnv
 from arrayferry.wrappers import wrap
 from arrayferry.wrappers._autoreset import autoreset_mode_of
 from arrayferry.wrappers.vector import RecordEpisodeStatistics
+from arrayferry.wrappers.vector._batches import info_rows, row_of
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -49,7 +50,7 @@ class GymnasiumVecEnv(VecEnv):
                 "options differ between environments", "a vector environment takes one dict"
             )
         obs, infos = self.envs.reset(seed=_as_one(self._seeds), options=options or None)
-        self.reset_infos = _rows(infos, self.num_envs)
+        self.reset_infos = info_rows(infos, self.num_envs)
         self._reset_seeds()
         self._reset_options()
         return obs
@@ -62,7 +63,7 @@ class GymnasiumVecEnv(VecEnv):
         """Step all environments, and reset those whose episode is over."""
         obs, reward, terminated, truncated, infos = self.envs.step(self._actions)
         done = terminated | truncated
-        rows = _rows(infos, self.num_envs)
+        rows = info_rows(infos, self.num_envs)
         for row, cut in zip(rows, truncated & ~terminated):
             row["TimeLimit.truncated"] = bool(cut)
         if done.any():
@@ -88,9 +89,9 @@ class GymnasiumVecEnv(VecEnv):
                     self.reset_infos[index], rows[index] = dict(row), {**row, **told}
             return obs
         for index in over:
-            rows[index]["terminal_observation"] = _row(obs, index, self.num_envs)
+            rows[index]["terminal_observation"] = row_of(obs, index, self.num_envs)
         new, infos = self.envs.reset(options={"reset_mask": done})
-        resets = _rows(infos, self.num_envs)
+        resets = info_rows(infos, self.num_envs)
         for index in over:
             self.reset_infos[index] = resets[index]
         return new
@@ -195,32 +196,6 @@ def _as_one(seeds: list[int | None]) -> Any:
     return None if all(seed is None for seed in seeds) else seeds
 
 
-def _rows(infos: Info, count: int) -> list[Info]:
-    """Return the infos of a vector environment as one dict for each of its environments."""
-    rows: list[Info] = [{} for _ in range(count)]
-    for key, values in infos.items():
-        if key.startswith("_") and key[1:] in infos:
-            continue
-        there = infos.get(f"_{key}", [True] * count)
-        if isinstance(values, dict):
-            values = _rows(values, count)
-        elif not _has_rows(values, count):
-            values = [_row(values, index, count) for index in range(count)]
-        for row, value, is_there in zip(rows, values, there):
-            if is_there:
-                row[key] = value
-    return rows
-
-
-def _row(values: Any, index: int, count: int) -> Any:
-    """Return what belongs to one environment."""
-    if isinstance(values, dict):
-        return {key: _row(value, index, count) for key, value in values.items()}
-    if isinstance(values, tuple):
-        return tuple(_row(one, index, count) for one in values)
-    return values[index] if _has_rows(values, count) else values  # what is not of each is for all
-
-
 def _with_scalars(obs: Any) -> Any:
     """Return an observation with NumPy's scalars instead of 0-d arrays, as a Discrete space has them."""
     if isinstance(obs, dict):
@@ -228,10 +203,3 @@ def _with_scalars(obs: Any) -> Any:
     if isinstance(obs, tuple):
         return tuple(map(_with_scalars, obs))
     return obs[()] if isinstance(obs, np.ndarray) and not obs.ndim else obs
-
-
-def _has_rows(values: Any, count: int) -> bool:
-    """Whether these are values of each environment."""
-    if isinstance(values, np.ndarray):
-        return bool(values.shape[:1] == (count,))
-    return isinstance(values, list) and len(values) == count

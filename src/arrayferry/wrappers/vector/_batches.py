@@ -1,4 +1,4 @@
-"""What the wrappers for vector environments share: one call for all environments, and masks."""
+"""What the wrappers for vector environments share: one call for all environments, masks, and rows."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from arrayferry.spaces.members import to_numpy
-from arrayferry.wrappers._place import place_of
+from arrayferry.wrappers._place import lift, place_of
 
-__all__ = ["call_once", "with_numpy_mask"]
+__all__ = ["call_once", "info_rows", "row_of", "with_numpy_mask"]
 
 
 def call_once(vectorized: Any, values: Any, shape: Any, one_by_one: Callable[[Any], Any]) -> Any:
@@ -30,3 +30,30 @@ def with_numpy_mask(options: dict[str, Any] | None) -> dict[str, Any] | None:
     if not options or place_of(mask := options.get("reset_mask")) is None:
         return options
     return {**options, "reset_mask": to_numpy(mask)}
+
+
+def info_rows(infos: dict[str, Any], count: int) -> list[dict[str, Any]]:
+    """Return the infos of a vector environment as one dict for each of its environments."""
+    assert isinstance(infos, dict)  # as Gymnasium does, not a list already
+    rows: list[dict[str, Any]] = [{} for _ in range(count)]
+    for key, values in infos.items():
+        if key.startswith("_") and key[1:] in infos:
+            continue
+        mask = infos.get(f"_{key}")
+        mask = [True] * count if mask is None else lift(None, mask)  # read from its device once
+        each = info_rows(values, count) if isinstance(values, dict) else None
+        for index, row in enumerate(rows):
+            if mask[index]:
+                row[key] = row_of(values, index, count) if each is None else each[index]
+    return rows
+
+
+def row_of(values: Any, index: int, count: int) -> Any:
+    """Return what belongs to one environment; what is not of each is for all."""
+    if isinstance(values, dict):
+        return {key: row_of(value, index, count) for key, value in values.items()}
+    if isinstance(values, tuple):
+        return tuple(row_of(one, index, count) for one in values)
+    if hasattr(values, "shape"):
+        return values[index] if tuple(values.shape[:1]) == (count,) else values
+    return values[index] if isinstance(values, list) and len(values) == count else values
