@@ -6,6 +6,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -24,7 +25,7 @@ from arrayferry._core import registry, type_cache
 from arrayferry._in_jit.declared import part_of_example, part_of_space
 from arrayferry._in_jit.host import STATE, Host
 from arrayferry.envs import as_gymnasium, as_parallel, brax, dm_env, func_env, jumanji, register_environment
-from arrayferry.envs._spaces import from_gymnax
+from arrayferry.envs._spaces import from_gymnax, members_of, space_of
 from arrayferry.testing import at_offset
 from arrayferry.wrappers import _kinds, _watch
 from arrayferry.wrappers._autoreset import with_dense_final
@@ -419,6 +420,12 @@ def _walk(num_envs: int | None = None, autoreset_mode: str = "SameStep", **optio
         return as_gymnasium(Walk(**options), num_envs, autoreset_mode=autoreset_mode)
 
 
+def _agents_as_one() -> Any:
+    with patch.dict(_kinds._KINDS):
+        register_environment(Walk, lambda env, params: replace(interface(env, params), agents=("a", "b")))
+        return as_gymnasium(Walk())
+
+
 def _walk_with_agents() -> Any:
     with patch.dict(_kinds._KINDS), patch("arrayferry.envs.find_spec", lambda name: name):
         register_environment(Walk, interface)
@@ -433,6 +440,9 @@ def _without_shimmy() -> Any:
 OTHER_INTERFACES: dict[str, Call] = {
     "as_gymnasium(what is not known)": lambda: as_gymnasium(object()),
     "as_gymnasium(Gymnasium environment)": lambda: as_gymnasium(_single()),
+    "as_gymnasium(environment of many agents)": _agents_as_one,
+    "as_gymnasium(environment with actions of text)": lambda: members_of(gym.spaces.Text(5)),
+    "as_gymnasium(environment that observes complex numbers)": lambda: space_of(np.zeros(2, complex)),
     "as_gymnasium(env, 0)": lambda: _walk(0),
     'as_gymnasium(env, 2, autoreset_mode="never")': lambda: _walk(2, "never"),
     "a state of another structure after a step": lambda: _walk(changing=True),
