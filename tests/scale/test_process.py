@@ -483,7 +483,7 @@ def test_a_step_that_was_closed_is_no_fault(make: Any) -> None:
         ({"workers": 0}, "at least 1"),
         ({"workers": 1.5}, "a whole number"),
         ({"workers": "2"}, "a whole number"),
-        ({"context": "thread"}, "it is one of"),
+        ({"context": "thread"}, "pass one of"),
         ({"step_timeout": 0}, "pass seconds"),
         ({"step_timeout": None}, "pass seconds"),
         ({"max_faults": 0}, "at least 1"),
@@ -499,12 +499,12 @@ def test_wrong_options_are_refused(make: Any, options: dict[str, Any], what: str
 @pytest.mark.parametrize(
     ("env_fns", "what"),
     [
-        (None, "env_fns is a NoneType"),
+        (None, "env_fns is None"),
         (lambda: Toy(), "env_fns is a function"),
         (["CartPole-v1"] * 2, r"env_fns\[0\] is a str"),
         ([lambda: Toy(), Toy()], r"env_fns\[1\] is a Toy"),
-        ([lambda: None], "made a NoneType"),
-        ([lambda: Toy(), lambda: None], "made a NoneType"),
+        ([lambda: None], "made None"),
+        ([lambda: Toy(), lambda: None], "made None"),
         ([lambda: SyncVectorEnv([Toy])], "made a SyncVectorEnv"),
     ],
 )

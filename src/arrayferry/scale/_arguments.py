@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import VectorEnv
 
+from arrayferry._core.messages import with_article
 from arrayferry.errors import OptionError, UnsupportedError, WorkerError
 
 __all__ = ["FOREVER", "check_spaces", "counted", "make_env", "seconds", "split"]
@@ -22,17 +23,17 @@ def counted(env_fns: Any) -> int:
     """Return how many functions there are to make environments; refuse what is no list of them."""
     hint = "pass a list of functions that make one environment each: [lambda: gymnasium.make(...)] * 8"
     if not isinstance(env_fns, Sequence):
-        raise UnsupportedError(f"env_fns is a {type(env_fns).__name__}", hint)
+        raise UnsupportedError(f"env_fns is {with_article(type(env_fns).__name__)}", hint)
     for index, env_fn in enumerate(env_fns):
         if not callable(env_fn):
-            raise UnsupportedError(f"env_fns[{index}] is a {type(env_fn).__name__}", hint)
+            raise UnsupportedError(f"env_fns[{index}] is {with_article(type(env_fn).__name__)}", hint)
     return len(env_fns)
 
 
 def seconds(name: str, value: Any) -> float:
     """Return an option that is a time; one without an end is cut to what the system can wait for."""
     if not isinstance(value, (int, float, np.number)) or not value > 0:
-        raise OptionError(f"{name}={value!r}", "pass seconds, or math.inf to wait for ever")
+        raise OptionError(f"{name}={value!r} is not valid", "pass seconds, or math.inf to wait for ever")
     return min(float(value), FOREVER)
 
 
@@ -46,7 +47,8 @@ def make_env(env_fn: Callable[[], gym.Env[Any, Any]]) -> gym.Env[Any, Any]:
     """Return the environment that a function makes; refuse what is none."""
     env: Any = env_fn()
     if isinstance(env, VectorEnv) or not isinstance(env, gym.Env):
-        what = f"one of env_fns made a {type(env).__name__}, which is not a single Gymnasium environment"
+        made = with_article(type(env).__name__)
+        what = f"one of env_fns made {made}, which is not a single Gymnasium environment"
         raise UnsupportedError(what, "let each return a gymnasium.Env, such as gymnasium.make(...) returns")
     return env
 

@@ -82,7 +82,7 @@ class ProcessVectorEnv(WorkerVectorEnv):
     ) -> None:
         super().__init__(counted(env_fns), workers, autoreset_mode, step_timeout, max_faults)
         if context not in (known := multiprocessing.get_all_start_methods()):
-            raise OptionError(f"context={context!r}", f"on this system it is one of {', '.join(known)}")
+            raise OptionError(f"context={context!r} is not valid", f"pass one of {', '.join(known)}")
         _refuse_while_importing()
         env = make_env(env_fns[0])
         try:

@@ -29,8 +29,9 @@ def known_autoreset_mode(mode: Any) -> AutoresetMode:
     try:
         return AutoresetMode(mode)
     except ValueError:
-        hint = "pass " + " or ".join(f'{one} ("{one.value}")' for one in AutoresetMode)
-        raise OptionError(f"autoreset_mode={mode!r}", hint) from None
+        *others, last = (f'{one} ("{one.value}")' for one in AutoresetMode)
+        hint = f"pass {', '.join(others)} or {last}"
+        raise OptionError(f"autoreset_mode={mode!r} is not valid", hint) from None
 
 
 def autoreset_mode_of(env: Any) -> AutoresetMode | None:
