@@ -77,3 +77,19 @@ def test_tianshou_on_environments_of_jax() -> None:
             envs.reset()
     assert buffer.obs.dtype == np.float32
     assert_equal(found, trajectory(cart_pole(), moves, SEED))
+
+
+def test_sbx_collects_what_the_bare_environments_give() -> None:
+    sbx = pytest.importorskip("sbx")
+    learners = pytest.importorskip("arrayferry.learners")
+    steps = 16
+    model = sbx.PPO("MlpPolicy", learners.sb3_vec_env(cart_poles()), n_steps=steps, batch_size=16, seed=SEED)
+    model.learn(steps * COUNT)
+    buffer, bare = model.rollout_buffer, cart_poles()
+    by_env = (COUNT, steps, -1)  # as the buffer has them after the updates
+    observations, actions = buffer.observations.reshape(by_env), buffer.actions.reshape(by_env)
+    obs, _ = bare.reset(seed=SEED)
+    for index in range(steps):
+        np.testing.assert_array_equal(observations[:, index], obs)
+        obs, reward, *_ = bare.step(actions[:, index, 0].astype(np.int64))
+        np.testing.assert_array_equal(buffer.rewards[index], reward)
