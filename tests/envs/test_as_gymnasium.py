@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from functools import partial
 from typing import Any
 
 import cloudpickle
@@ -606,11 +607,15 @@ def test_seeds_of_more_than_32_bits_are_those_of_jax() -> None:
 @pytest.mark.parametrize(
     ("space", "good", "bad"),
     [
-        (gym.spaces.Discrete(255, start=1, dtype=np.uint8), [1, 255], [0]),
-        (gym.spaces.Discrete(3, start=2**31 - 2), [2**31 - 2, 2**31 - 1], [0, 2**31, 2**70, -(2**70)]),
-        (gym.spaces.MultiDiscrete([255], np.uint8, start=[1]), [[1], [255]], [[0]]),
+        (partial(gym.spaces.Discrete, 255, start=1, dtype=np.uint8), [1, 255], [0]),
+        (
+            partial(gym.spaces.Discrete, 3, start=2**31 - 2),
+            [2**31 - 2, 2**31 - 1],
+            [0, 2**31, 2**70, -(2**70)],
+        ),
+        (partial(gym.spaces.MultiDiscrete, [255], np.uint8, start=[1]), [[1], [255]], [[0]]),
     ],
-    ids=str,
+    ids=["uint8", "int32", "many"],
 )
 def test_actions_at_the_ends_of_a_dtype(
     monkeypatch: pytest.MonkeyPatch, space: Any, good: list[Any], bad: list[Any]
@@ -620,6 +625,10 @@ def test_actions_at_the_ends_of_a_dtype(
     def step(key: Any, state: Any, action: Any) -> Any:
         return state, jnp.zeros(1), 1.0, False, False, {}
 
+    try:
+        space = space()
+    except TypeError:
+        pytest.skip("an older Gymnasium has Discrete spaces of int64 only")
     env = as_gymnasium(registered(monkeypatch, lambda key: (0, jnp.zeros(1), {}), step, space))
     env.reset(seed=0)
     for action in good:
