@@ -9,9 +9,13 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 import arrayferry
+
+# Gymnasium's own statistics and autoreset modes were not always right before.
+GYMNASIUM_IS_RIGHT = tuple(map(int, gym.__version__.split(".")[:2])) >= (1, 4)
 
 # They want a process of their own.
 SEPARATE = frozenset({"tensorflow", "paddle"})

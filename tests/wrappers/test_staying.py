@@ -18,7 +18,7 @@ from gymnasium.vector import AutoresetMode
 
 import arrayferry
 from arrayferry import wrappers as ours
-from compare import array_type_of, seen
+from compare import GYMNASIUM_IS_RIGHT, array_type_of, seen
 from toys import Counter
 
 CART, CAR, PENDULUM, CARDS = "CartPole-v1", "MountainCarContinuous-v0", "Pendulum-v1", "Blackjack-v1"
@@ -43,7 +43,6 @@ CASES: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
 }
 SINGLE_ONLY = {"FrameStackObservation", "TimeAwareObservation"}
 VECTOR = [name for name in CASES if name.strip() not in SINGLE_ONLY]
-FIXED = tuple(map(int, gym.__version__.split(".")[:2])) >= (1, 4)  # statistics and autoreset modes, before
 
 
 def play(env: Any, target: str, steps: int = 40) -> list[Any]:
@@ -139,7 +138,7 @@ def test_single(case: str, framework: str) -> None:
 @pytest.mark.parametrize("case", VECTOR)
 def test_vector(case: str, mode: AutoresetMode, framework: str) -> None:
     pytest.importorskip(framework)
-    if not FIXED and case.startswith(("Record", "Normalize")):
+    if not GYMNASIUM_IS_RIGHT and case.startswith(("Record", "Normalize")):
         pytest.skip("before Gymnasium 1.4, statistics went on after an episode had ended")
     if refused := refusal(case, theirs.vector, mode):
         assert refusal(case, ours.vector, mode)[:60] == refused[:60]
@@ -156,7 +155,7 @@ def test_vector(case: str, mode: AutoresetMode, framework: str) -> None:
 @quieter
 @pytest.mark.parametrize("case", VECTOR)
 def test_vector_without_a_conversion(case: str) -> None:
-    if not FIXED and case.startswith("NormalizeReward"):
+    if not GYMNASIUM_IS_RIGHT and case.startswith("NormalizeReward"):
         pytest.skip("before Gymnasium 1.4, statistics went on after an episode had ended")
     mode = AutoresetMode.NEXT_STEP
     want = play(make(case, theirs.vector, vector_of(case, mode)), "numpy")

@@ -42,6 +42,10 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
     """A vector environment whose workers may die; what they find is in a `Block`, wherever that is."""
 
     _block: Block
+    _workers: Sequence[
+        Worker
+    ] = ()  # here and the next: `close` is called of one whose options were refused, too
+    _timeout = 0.0
     _layer = 0  # so that workers within workers do not repeat their seeds
 
     def __init__(
@@ -59,7 +63,6 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
             count_of("workers", workers, ", or None")
         self.autoreset_mode = known_autoreset_mode(autoreset_mode)
         self._timeout, self._max_faults = seconds("step_timeout", timeout), count_of("max_faults", max_faults)
-        self._workers: Sequence[Worker] = ()
         self._half, self._needs_reset, self._pending = 0, True, False
         self._seeds: list[int | None] = [None] * num_envs
         self._is_lost = np.zeros(num_envs, bool)  # by a fault, and nobody resets it but the caller
