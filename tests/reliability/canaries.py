@@ -175,12 +175,13 @@ def jax_reads_late_while_the_device_is_busy() -> None:
     learn = jax.jit(lambda x: jax.lax.fori_loop(0, 200, lambda _, y: jax.numpy.tanh(y @ y), x))
     weights = jax.numpy.ones((300, 300)) / 300
     learn(weights).block_until_ready()
-    late = 0
-    for _ in range(10):
+    for _ in range(300):  # one is enough; on a busy machine, the device may be done before we are
         pending = learn(weights)
-        late += _late_reads(4096, 0, tries=1)
+        late = _late_reads(4096, 0, tries=1)
         pending.block_until_ready()
-    assert late > 0
+        if late:
+            return
+    raise AssertionError
 
 
 @canary(until=(0, 11))
