@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import gymnasium as gym
 import numpy as np
@@ -21,12 +21,6 @@ from arrayferry.envs._spaces import as_action, members_of
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers._autoreset import known_autoreset_mode
 from arrayferry.wrappers._resets import mask_of, seeds_of
-
-if TYPE_CHECKING:
-    _Env = gym.Env[Any, Any]
-    _VectorEnv = VectorEnv[Any, Any, Any]
-else:
-    _Env, _VectorEnv = gym.Env, VectorEnv  # the latter is not generic before Gymnasium 1.4
 
 __all__ = ["Driven", "JaxEnv", "JaxVectorEnv", "as_gymnasium"]
 
@@ -81,7 +75,7 @@ class Driven:
         return {**self.__dict__, "_leaves": leaves}
 
 
-class JaxEnv(Driven, _Env):
+class JaxEnv(Driven, gym.Env[Any, Any]):
     """One environment written in JAX, as a Gymnasium environment that returns arrays of JAX.
 
     `as_gymnasium` makes it. The reward is a float, or an array where there are many; terminated and truncated
@@ -135,7 +129,7 @@ class JaxEnv(Driven, _Env):
         return None if draw is None or self.render_mode is None else draw(self.state)
 
 
-class JaxVectorEnv(Driven, _VectorEnv):
+class JaxVectorEnv(Driven, VectorEnv[Any, Any, Any]):
     """Many environments written in JAX, as a Gymnasium vector environment that returns arrays of JAX.
 
     `as_gymnasium` makes it. `final_obs` is one batch, with zeros where `_final_obs` is False; all else is as
