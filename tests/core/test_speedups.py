@@ -240,7 +240,7 @@ def test_a_private_copy_stays_within_its_memory():
     def take(array, held, start=None):
         where = array.ctypes.data if start is None else start
         ways = lambda t: t.array, lambda t: bytes(t.held), lambda memory: where
-        return speedups.PrivateCopy(*ways).take(Tensor(array, held))
+        return speedups.ArrayReader(*ways).copy(Tensor(array, held))
 
     array = np.arange(4.0)
     assert take(array, 32).tolist() == [0, 1, 2, 3]
@@ -251,7 +251,7 @@ def test_a_private_copy_stays_within_its_memory():
     assert take(array, 32, 0) is None
     assert take(array, 64, array.ctypes.data + 8) is None
     assert take(array[::2], 32) is None
-    assert speedups.PrivateCopy(int, int, int).take("no number") is None
+    assert speedups.ArrayReader(int, int, int).copy("no number") is None
 
 
 # ---- threads and interpreters -------------------------------------------------------------------------
@@ -523,7 +523,7 @@ def test_wrong_use_is_an_error():
             speedups.MemberCaster({}, int, [1], None, None, *now),
             speedups.MemberCaster({}, *[None] * 4, *now),
         ),
-        *(speedups.PrivateCopy(int, int, int), speedups.PrivateCopy(None, None, None)),
+        *(speedups.ArrayReader(int, int, int), speedups.ArrayReader(None, None, None)),
     ]
     for one in made:
         for method in ("convert", "unpack", "cast", "take"):

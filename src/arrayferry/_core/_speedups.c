@@ -1025,13 +1025,13 @@ static void holder_dealloc(Holder *self)
     Py_DECREF(type);
 }
 
-/* ---- PrivateCopy: of another framework's array, which NumPy can see ------------------------------ */
+/* ---- ArrayReader: arrays of another framework that NumPy can see ----------------------------- */
 
-enum { SEE, MEMORY, ADDRESS, PRIVATE_COPY_HOLDS };
+enum { SEE, MEMORY, ADDRESS, READER_HOLDS };
 
-static PyObject *private_copy_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(options))
+static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(options))
 {
-    return holder_new(type, args, PRIVATE_COPY_HOLDS);
+    return holder_new(type, args, READER_HOLDS);
 }
 
 /* Whether an array lies in a piece of memory. */
@@ -1048,7 +1048,7 @@ static int lies_within(PyObject *array, PyObject *address, Py_ssize_t length)
 
 /* What NumPy sees of an array; None where in doubt: the framework's own `to_numpy` says what is wrong, if
  * anything is. */
-static PyObject *private_copy_see(Holder *self, PyObject *value)
+static PyObject *reader_view(Holder *self, PyObject *value)
 {
     PyObject *seen = NULL, *memory = NULL, *address = NULL;
     int is_there = 0;
@@ -1070,9 +1070,9 @@ static PyObject *private_copy_see(Holder *self, PyObject *value)
     return seen;
 }
 
-static PyObject *private_copy_take(Holder *self, PyObject *value)
+static PyObject *reader_copy(Holder *self, PyObject *value)
 {
-    PyObject *seen = private_copy_see(self, value), *copy = NULL;
+    PyObject *seen = reader_view(self, value), *copy = NULL;
     if (seen) {
         copy = copied(NULL, seen); /* None of None */
         Py_DECREF(seen);
@@ -1094,16 +1094,16 @@ static PyObject *copied_from(PyObject *Py_UNUSED(module), PyObject *value)
     return copy;
 }
 
-static PyMethodDef private_copy_methods[] = {
-    {"take", (PyCFunction)private_copy_take, METH_O, "Return a copy in NumPy; None where in doubt."},
-    {"see", (PyCFunction)private_copy_see, METH_O, "Return what NumPy sees; None where in doubt."},
+static PyMethodDef reader_methods[] = {
+    {"copy", (PyCFunction)reader_copy, METH_O, "Return a copy in NumPy; None where in doubt."},
+    {"view", (PyCFunction)reader_view, METH_O, "Return what NumPy sees; None where in doubt."},
     {NULL}};
 
-static PyType_Slot private_copy_slots[] = {
-    {Py_tp_doc, "PrivateCopy(see, memory, address)\n\n"
-                "Copies arrays that `see` shows to NumPy, if they lie within `memory` at `address`."},
-    {Py_tp_new, private_copy_new},
-    {Py_tp_methods, private_copy_methods},
+static PyType_Slot reader_slots[] = {
+    {Py_tp_doc, "ArrayReader(see, memory, address)\n\n"
+                "Reads arrays that `see` shows to NumPy, if they lie within `memory` at `address`."},
+    {Py_tp_new, reader_new},
+    {Py_tp_methods, reader_methods},
     {Py_tp_traverse, holder_traverse},
     {Py_tp_clear, holder_clear},
     {Py_tp_dealloc, holder_dealloc},
@@ -1230,7 +1230,7 @@ static PyType_Slot member_caster_slots[] = {
 
 static PyType_Spec specs[] = {
     SPEC("Walker", Walker, walker_type_slots),
-    SPEC("PrivateCopy", Holder, private_copy_slots),
+    SPEC("ArrayReader", Holder, reader_slots),
     SPEC("CopyFirst", Holder, copy_first_slots),
     SPEC("MemberCaster", Holder, member_caster_slots)};
 

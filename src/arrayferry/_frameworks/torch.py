@@ -263,17 +263,17 @@ def _reader(cls: type[torch.Tensor]) -> Any:
     if speedups is None or cls is not sys.modules["torch"].Tensor:
         return None
     storage = sys.modules["torch"].UntypedStorage
-    return speedups.PrivateCopy(cls.numpy, cls.untyped_storage, storage.data_ptr)
+    return speedups.ArrayReader(cls.numpy, cls.untyped_storage, storage.data_ptr)
 
 
 def to_private(cls: type[torch.Tensor]) -> Callable[[torch.Tensor], Array | None] | None:
     """Return a function in C that copies plain tensors, or None."""
-    return None if (reader := _reader(cls)) is None else reader.take
+    return None if (reader := _reader(cls)) is None else reader.copy
 
 
 def to_view(cls: type[torch.Tensor]) -> Callable[[torch.Tensor], Array | None] | None:
     """Return a function in C that shows NumPy the memory of plain tensors, or None."""
-    return None if (reader := _reader(cls)) is None else reader.see
+    return None if (reader := _reader(cls)) is None else reader.view
 
 
 @cache

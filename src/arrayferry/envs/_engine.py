@@ -22,7 +22,7 @@ from gymnasium.vector import AutoresetMode
 from arrayferry._core.messages import note_on
 from arrayferry._frameworks.jax import refuse_if_forked
 from arrayferry.envs._interface import Interface, interface_of
-from arrayferry.envs._parcel import Parcel
+from arrayferry.envs._packing import PackedArrays
 from arrayferry.envs._spaces import is_outside, members_of, shape_of, space_of
 from arrayferry.errors import UnsupportedError
 
@@ -319,10 +319,10 @@ class Engine:
         leaves, out = self._step_all(leaves, actions)
         return leaves, out, out.obs
 
-    def _step_all_for_host(self, leaves: tuple[Any, ...], actions: Any) -> tuple[Any, Parcel]:
+    def _step_all_for_host(self, leaves: tuple[Any, ...], actions: Any) -> tuple[Any, PackedArrays]:
         """Take a step whose outcome is read by the host; what only ended episodes need lies apart."""
         leaves, out = self._step_all(leaves, actions)
-        return leaves, Parcel.of(out._replace(over=None, final=None), (out.over, out.final))
+        return leaves, PackedArrays.of(out._replace(over=None, final=None), (out.over, out.final))
 
 
 class _Noting:

@@ -16,16 +16,16 @@ from arrayferry._core.messages import count_of, refuse_choice
 from arrayferry._frameworks.jax import refuse_if_forked
 from arrayferry.envs._engine import Engine, Outcome, keys_of
 from arrayferry.envs._interface import interface_of
-from arrayferry.envs._parcel import Parcel, read_small
+from arrayferry.envs._packing import PackedArrays, read_small
 from arrayferry.envs._spaces import as_action, members_of
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers._autoreset import known_autoreset_mode
 from arrayferry.wrappers._resets import mask_of, seeds_of
 
-__all__ = ["Driven", "JaxEnv", "JaxVectorEnv", "as_gymnasium"]
+__all__ = ["JaxEnvBase", "JaxEnv", "JaxVectorEnv", "as_gymnasium"]
 
 
-class Driven:
+class JaxEnvBase:
     """What the single and the vector environment share: the carry, and how it is kept and shown."""
 
     # The framework that `wrap` makes actions of: a compiled function takes NumPy's sooner than JAX puts them
@@ -75,7 +75,7 @@ class Driven:
         return {**self.__dict__, "_leaves": leaves}
 
 
-class JaxEnv(Driven, gym.Env[Any, Any]):
+class JaxEnv(JaxEnvBase, gym.Env[Any, Any]):
     """One environment written in JAX, as a Gymnasium environment that returns arrays of JAX.
 
     `as_gymnasium` makes it. The reward is a float, or an array where there are many; terminated and truncated
@@ -129,7 +129,7 @@ class JaxEnv(Driven, gym.Env[Any, Any]):
         return None if draw is None or self.render_mode is None else draw(self.state)
 
 
-class JaxVectorEnv(Driven, VectorEnv[Any, Any, Any]):
+class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
     """Many environments written in JAX, as a Gymnasium vector environment that returns arrays of JAX.
 
     `as_gymnasium` makes it. `final_obs` is one batch, with zeros where `_final_obs` is False; all else is as
@@ -157,7 +157,7 @@ class JaxVectorEnv(Driven, VectorEnv[Any, Any, Any]):
         self._members = members_of(self.action_space)
         self._all = np.ones(self.num_envs, bool)
         self._is_for_host = False
-        self._shown: Any = None  # the last observation, or the parcel that has it
+        self._shown: Any = None  # the last observation, or the packed arrays that have it
 
     def reset(
         self,
@@ -191,7 +191,7 @@ class JaxVectorEnv(Driven, VectorEnv[Any, Any, Any]):
         return obs, _masked(info, (mask, info))
 
     def _last_obs(self) -> Any:
-        return self._shown.read(0).obs if isinstance(self._shown, Parcel) else self._shown
+        return self._shown.read(0).obs if isinstance(self._shown, PackedArrays) else self._shown
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_shown": self._last_obs()}

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.utils import seeding
 
 from arrayferry.envs._engine import Engine, Outcome, keys_of
-from arrayferry.envs._environments import Driven
+from arrayferry.envs._environments import JaxEnvBase
 from arrayferry.envs._spaces import as_action, first_member, members_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ except ImportError:  # `as_parallel` says so
 __all__ = ["JaxParallelEnv"]
 
 
-class JaxParallelEnv(Driven, ParallelEnv):  # type: ignore[misc]  # PettingZoo is not typed
+class JaxParallelEnv(JaxEnvBase, ParallelEnv):  # type: ignore[misc]  # PettingZoo is not typed
     """An environment written in JAX with many agents: dicts of arrays of JAX by agent, rewards as floats.
 
     `as_parallel` makes it. What the package tells of an agent is in its info: all agents have what is told of

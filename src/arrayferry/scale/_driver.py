@@ -35,7 +35,7 @@ class Worker(ABC):
     """The driver's side of a worker, which steps the environments of some rows.
 
     A worker is *fresh* when it has replaced another, and its environments have had no episode yet. It is
-    *busy* while it starts, and from when it is asked something until it has answered. It has *greeted* when
+    *busy* while it starts, and from when it is asked something until it has answered. It is *ready* when
     its environments are made.
     """
 
@@ -46,7 +46,7 @@ class Worker(ABC):
 
     def __init__(self, rows: slice) -> None:
         self.rows, self.faults, self.faults_in_a_row = rows, 0, 0
-        self.is_fresh = self.is_busy = self.has_greeted = False
+        self.is_fresh = self.is_busy = self.is_ready = False
 
     def attach(self, block: Block) -> None:
         """Take its rows of a block."""
@@ -57,10 +57,10 @@ class Worker(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Start it, also after it was killed; `greeting` waits for it."""
+        """Start it, also after it was killed; `wait_until_ready` waits for it."""
 
     @abstractmethod
-    def greeting(self) -> Any:
+    def wait_until_ready(self) -> Any:
         """Wait until the environments are made: their spaces, and perhaps more; or as `answer`."""
 
     def pack(self, name: str, /, *arguments: Any, **options: Any) -> bytes:
@@ -73,9 +73,9 @@ class Worker(ABC):
 
     def answer(self, deadline: float) -> Any:
         """Wait for what was asked: None if all is in the block; a `Failure`; or why there is no answer."""
-        if not self.has_greeted:  # to start takes its own time
+        if not self.is_ready:  # to start takes its own time
             waiting = time.monotonic()
-            if isinstance(found := self.greeting(), (Failure, str)):
+            if isinstance(found := self.wait_until_ready(), (Failure, str)):
                 return found
             deadline += time.monotonic() - waiting
         return self.reply(deadline)
@@ -89,7 +89,7 @@ class Worker(ABC):
         copy_into(self.block.observations[half], self.block.observations[half ^ 1])
 
     @abstractmethod
-    def say_goodbye(self) -> None:
+    def request_close(self) -> None:
         """Ask it to close its environments and end."""
 
     @abstractmethod

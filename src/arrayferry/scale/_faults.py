@@ -80,15 +80,15 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
             for worker in self._workers:  # all start at once
                 worker.start()
             for worker in self._workers:
-                check_spaces(worker.rows.start, self._greet(worker), self._single_spaces)
+                check_spaces(worker.rows.start, self._wait_until_ready(worker), self._single_spaces)
             for worker in self._workers:
                 worker.attach(self._block)
         except BaseException:
             self.close()
             raise
 
-    def _greet(self, worker: Worker) -> Any:
-        found = worker.greeting()
+    def _wait_until_ready(self, worker: Worker) -> Any:
+        found = worker.wait_until_ready()
         if isinstance(found, Failure):
             raise found.error
         if isinstance(found, str):
@@ -397,7 +397,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         if not terminate:
             deadline += self._timeout if timeout is None else min(timeout, FOREVER)
             for worker in self._workers:
-                worker.say_goodbye()
+                worker.request_close()
         with ExitStack() as stack:  # all of them, even if one raises
             for worker in reversed(self._workers):
                 stack.callback(worker.end, deadline)

@@ -89,8 +89,8 @@ class RayVectorEnv(WorkerVectorEnv):
         ]
         self._start()
 
-    def _greet(self, worker: Worker) -> Any:
-        found = super()._greet(worker)
+    def _wait_until_ready(self, worker: Worker) -> Any:
+        found = super()._wait_until_ready(worker)
         if worker is self._workers[0]:  # the learner's host may have no way to make an environment
             self._describe(Description(*found))
             self._block = Block.made_by(np.zeros, *self._single_spaces, self.num_envs)
@@ -144,7 +144,7 @@ class _Worker(Worker):
 
     def start(self) -> None:
         """Start an actor; one that was killed is not used again."""
-        self.is_fresh, self.has_greeted = self._actor is not None, False
+        self.is_fresh, self.is_ready = self._actor is not None, False
         self._actor = self._class.remote(self._task)
         self._made = self._ref = self._actor.make.remote()
 
@@ -153,13 +153,13 @@ class _Worker(Worker):
         super().attach(block)
         self._is_shown = False
 
-    def greeting(self) -> Any:
+    def wait_until_ready(self) -> Any:
         """Wait until the environments are made: their description; a `Failure`; or why there is nothing."""
         found = self._result(self._made, self._timeout)
         if isinstance(found, str):
             return f"a worker did not start: {found}"
         _, told = found
-        self.has_greeted = not isinstance(told, Failure)
+        self.is_ready = not isinstance(told, Failure)
         return told
 
     def ask(self, half: int, name: str, call: bytes | None = None) -> None:
@@ -188,7 +188,7 @@ class _Worker(Worker):
     @property
     def pending(self) -> Any:
         """The reference to the answer; None while the actor starts, which takes its own time."""
-        return self._ref if self.has_greeted else None
+        return self._ref if self.is_ready else None
 
     def show_last(self, half: int) -> None:
         """Show the last observations in one half of the block, if they are not there yet."""
@@ -211,14 +211,14 @@ class _Worker(Worker):
         except errors.RayError as error:
             return f"the worker died ({type(error).__name__}: {str(error).splitlines()[-1].split('. ')[0]})"
 
-    def say_goodbye(self) -> None:
+    def request_close(self) -> None:
         """Ask the actor to close its environments."""
-        if self.has_greeted and self._ray.is_initialized():
+        if self.is_ready and self._ray.is_initialized():
             self.ask(0, "close", self.pack("close"))
 
     def end(self, deadline: float) -> None:
         """Wait until the environments are closed, and end the actor."""
-        if self.has_greeted and self._ray.is_initialized():
+        if self.is_ready and self._ray.is_initialized():
             found = self._result(self._ref, deadline - time.monotonic())
             if not isinstance(found, str):
                 warn_of_failure(found[1])

@@ -129,8 +129,8 @@ class _Worker(Worker):
         self._process: Any = None
 
     def start(self) -> None:
-        """Start a process; `greeting` waits for it."""
-        self.is_fresh, self.has_greeted = self._process is not None, False
+        """Start a process; `wait_until_ready` waits for it."""
+        self.is_fresh, self.is_ready = self._process is not None, False
         context = self._context
         mine, theirs = context.Pipe()
         # New ones each time: a dead worker may have left the old ones in any state.
@@ -146,7 +146,7 @@ class _Worker(Worker):
             mine.close()  # killed while it started: one more fault, which the answer tells
         theirs.close()
 
-    def greeting(self) -> Any:
+    def wait_until_ready(self) -> Any:
         """Wait until the environments are made: their spaces; a `Failure`; or why there is nothing."""
         pipe, deadline = self._channel.pipe, time.monotonic() + _START_TIMEOUT
         late = f"a worker did not start: its environments were not made within {_START_TIMEOUT:.0f} seconds"
@@ -165,7 +165,7 @@ class _Worker(Worker):
             self._process.join(1)
             return f"a worker did not start: it ended with exit code {self._process.exitcode}"
         found = pickle.loads(data)
-        self.has_greeted = not isinstance(found, Failure)
+        self.is_ready = not isinstance(found, Failure)
         return found
 
     def ask(self, half: int, name: str, call: bytes | None = None) -> None:
@@ -201,9 +201,9 @@ class _Worker(Worker):
             return f"the worker died (exit code {self._process.exitcode})"
         return pickle.loads(data)
 
-    def say_goodbye(self) -> None:
+    def request_close(self) -> None:
         """Ask the worker to close its environments and end."""
-        if self._process is not None and self.has_greeted and self._process.is_alive():
+        if self._process is not None and self.is_ready and self._process.is_alive():
             self.ask(0, "close", self.pack("close"))
 
     def end(self, deadline: float) -> None:
@@ -211,7 +211,7 @@ class _Worker(Worker):
         if self._process is None or self._process.pid is None:
             return
         pipe, sentinel, data = self._channel.pipe, self._process.sentinel, None
-        if self.has_greeted:
+        if self.is_ready:
             # An answer that nobody reads would keep it from ending.
             with suppress(EOFError, OSError), self._killed_at(deadline):
                 while pipe in connection.wait([pipe, sentinel], max(deadline - time.monotonic(), 0)):
@@ -256,7 +256,7 @@ class _Worker(Worker):
             self._process.kill()
             self._process.join()
         self._channel.pipe.close()
-        self.has_greeted = False  # what it has answered is about another step
+        self.is_ready = False  # what it has answered is about another step
 
 
 def _refuse_while_importing() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from arrayferry._core.framework import Array
 from arrayferry._core.speedups import speedups
 
-__all__ = ["Parcel", "read_small"]
+__all__ = ["PackedArrays", "read_small"]
 
 # Larger arrays take longer to be copied twice than to be read by themselves.
 _LARGE = 1 << 16
@@ -22,7 +22,7 @@ _LOOKS = 400
 Place: TypeAlias = "tuple[int, int, tuple[int, ...], np.dtype[Any], int]"
 
 
-class Parcel:
+class PackedArrays:
     """Trees of arrays on their way out of a compiled function. JAX knows it as a pytree.
 
     Small arrays of 32 bits travel as the words of one array, bools as the bits of such words, and all others
@@ -39,7 +39,7 @@ class Parcel:
         self._words: Any = None
 
     @classmethod
-    def of(cls, *trees: Any) -> Parcel:
+    def of(cls, *trees: Any) -> PackedArrays:
         """Pack trees of which at least one leaf is small. JAX traces this."""
         import jax
         import jax.numpy as jnp
@@ -85,7 +85,7 @@ class Parcel:
 
 
 def _awaited(words: Any) -> Array:
-    """Return an array when it is computed.
+    """Wait until an array is computed, and return it.
 
     A thread that sleeps is woken too late: small steps take twice as long. So it looks a few times before.
     """
@@ -97,7 +97,7 @@ def _awaited(words: Any) -> Array:
 
 
 def read_small(tree: Any) -> Any:
-    """Return a tree with private NumPy arrays for what a parcel packs."""
+    """Return a tree with private NumPy arrays for what is packed."""
     import jax
 
     return jax.tree.map(lambda leaf: np.array(leaf) if _is_small(leaf) else leaf, tree)
@@ -108,7 +108,9 @@ def _register() -> None:
     import jax
 
     jax.tree_util.register_pytree_node(
-        Parcel, lambda parcel: (parcel.arrays, parcel.layout), lambda layout, arrays: Parcel(arrays, layout)
+        PackedArrays,
+        lambda packed: (packed.arrays, packed.layout),
+        lambda layout, arrays: PackedArrays(arrays, layout),
     )
 
 

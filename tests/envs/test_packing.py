@@ -18,11 +18,11 @@ jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
 
-from arrayferry.envs import Interface, _parcel, as_gymnasium, register_environment  # noqa: E402
-from arrayferry.envs._parcel import Parcel  # noqa: E402
+from arrayferry.envs import Interface, _packing, as_gymnasium, register_environment  # noqa: E402
+from arrayferry.envs._packing import PackedArrays  # noqa: E402
 from envs.walk import Walk  # noqa: E402
 
-SPLITTERS = [_parcel._from_words] + ([] if speedups is None else [speedups.from_words])
+SPLITTERS = [_packing._from_words] + ([] if speedups is None else [speedups.from_words])
 
 NUMBERS = np.random.default_rng(0)
 
@@ -35,7 +35,7 @@ def equal(one: Any, two: Any) -> bool:
 
 @pytest.mark.parametrize("split", SPLITTERS)
 def test_trees_arrive_as_they_were(split: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_parcel, "from_words", split)
+    monkeypatch.setattr(_packing, "from_words", split)
     first = {
         "floats": NUMBERS.normal(size=(3, 2)).astype(np.float32),
         "bits": np.array([np.nan, -0.0, np.inf], np.float32),
@@ -50,23 +50,23 @@ def test_trees_arrive_as_they_were(split: Any, monkeypatch: pytest.MonkeyPatch) 
         "large": np.ones(1 << 15, np.float32),
     }
     second = (np.array([[True], [False]]), np.arange(3, dtype=np.int32), None)
-    parcel = jax.jit(Parcel.of)(first, second)
+    packed = jax.jit(PackedArrays.of)(first, second)
     for index, tree in enumerate((first, second)):
-        found = parcel.read(index)
+        found = packed.read(index)
         jax.tree.map(np.testing.assert_array_equal, found, tree)
         assert [leaf.dtype for leaf in jax.tree.leaves(found)] == [a.dtype for a in jax.tree.leaves(tree)]
-    small = [leaf for leaf in jax.tree.leaves(parcel.read(0)) if isinstance(leaf, np.ndarray)]
+    small = [leaf for leaf in jax.tree.leaves(packed.read(0)) if isinstance(leaf, np.ndarray)]
     assert len(small) == len(jax.tree.leaves(first)) - 3
     for leaf in small:  # the caller's own
         assert leaf.flags.owndata
         leaf[...] = 1
-    assert equal(parcel.read(1), second)
-    np.testing.assert_array_equal(parcel.read(0)["floats"], first["floats"])
+    assert equal(packed.read(1), second)
+    np.testing.assert_array_equal(packed.read(0)["floats"], first["floats"])
 
 
 def test_typed_keys_stay_arrays_of_jax() -> None:
     key = jax.random.key(0)
-    found, number = jax.jit(lambda key: Parcel.of((key, jnp.int32(3))))(key).read(0)
+    found, number = jax.jit(lambda key: PackedArrays.of((key, jnp.int32(3))))(key).read(0)
     assert (found == key, number) == (True, 3)
 
 
