@@ -15,7 +15,7 @@ def seeds_of(seed: Any, count: int) -> list[int | None]:
     """Return the seed of each environment: as Gymnasium does it, they count up from a number."""
     if isinstance(seed, (int, np.integer)):
         return [int(seed) + index for index in range(count)]
-    seeds = [None] * count if seed is None else list(seed)
+    seeds: list[int | None] = [None] * count if seed is None else list(seed)
     if len(seeds) != count:
         raise OptionError(f"{len(seeds)} seeds for {count} environments", "pass one for each")
     return seeds
