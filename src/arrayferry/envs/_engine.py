@@ -404,6 +404,8 @@ def _select(mask: Any, chosen: Any, other: Any) -> Any:
     import jax.numpy as jnp
 
     def select(one: Any, two: Any) -> Any:
+        if two.shape[:1] != mask.shape:  # MuJoCo Warp leaves some arrays without an axis for environments
+            return two
         return jnp.where(mask.reshape(mask.shape + (1,) * (two.ndim - 1)), one, two)
 
     return jax.tree.map(select, chosen, other)

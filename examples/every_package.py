@@ -1,0 +1,66 @@
+"""Step environments of every package that is installed from torch, each by the same line.
+
+pip install arrayferry[torch,jax-envs]     # and gymnasium, ale-py, envpool, minigrid, ... as you like
+python examples/every_package.py [--quick] [PACKAGE ...]
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import gymnasium as gym
+
+import arrayferry
+
+ON_CPU = {"config_overrides": {"impl": "jax"}}  # instead of Warp, which is for GPUs
+
+# A package, how it makes an environment, and how many to step together: None for one.
+PACKAGES: dict[str, tuple[Callable[[Any], Any], int | None]] = {
+    "gymnasium": (lambda package: package.make_vec("CartPole-v1", num_envs=16), None),
+    "gymnax": (lambda package: package.make("CartPole-v1"), 256),
+    "brax.envs": (lambda package: package.get_environment("inverted_pendulum"), 256),
+    "mujoco_playground": (lambda package: package.registry.load("CartpoleBalance", **ON_CPU), 16),
+    "jumanji": (lambda package: package.make("Snake-v1"), 256),
+    "pgx": (lambda package: package.make("tic_tac_toe"), 256),
+    "xminigrid": (lambda package: package.make("MiniGrid-Empty-8x8"), 256),
+    "jaxmarl": (lambda package: package.make("MPE_simple_spread_v3"), None),
+    "mpe2": (lambda package: package.simple_spread_v3.parallel_env(), None),
+    "dm_control.suite": (lambda package: package.load("cartpole", "balance"), None),
+    "envpool": (lambda package: package.make("CartPole-v1", env_type="gymnasium", num_envs=16), None),
+    "ale_py.vector_env": (lambda package: package.AtariVectorEnv("pong", num_envs=4), None),
+    "minigrid": (lambda package: gym.make("MiniGrid-Empty-8x8-v0"), None),
+    "mo_gymnasium": (lambda package: package.make("minecart-v0"), None),
+    "highway_env": (lambda package: gym.make("highway-v0"), None),
+}
+
+
+def actions(env: Any) -> Any:
+    """Return random actions, for each agent where there are many."""
+    if hasattr(env, "possible_agents"):
+        return {agent: env.action_space(agent).sample() for agent in env.agents}
+    return env.action_space.sample()
+
+
+def step_through(name: str, steps: int) -> str:
+    """Make an environment, wrap it for torch, and step it; return what was seen."""
+    make, num_envs = PACKAGES[name]
+    env: Any = arrayferry.wrap(make(import_module(name)), "torch", num_envs=num_envs, spaces="target")
+    obs, _ = env.reset(seed=0)
+    env.step(actions(env))  # which JAX compiles
+    seen, begin = type(obs).__name__, time.perf_counter()
+    for _ in range(steps):
+        obs, _, terminated, truncated, _ = env.step(actions(env))
+        if getattr(env, "agents", None) == [] or terminated is True or truncated is True:
+            env.reset()
+    count = steps * getattr(env, "num_envs", 1)
+    return f"{type(env).__name__:24} {seen:10} {count / (time.perf_counter() - begin):12,.0f} steps/s"
+
+
+if __name__ == "__main__":
+    chosen = [name for name in sys.argv[1:] if name in PACKAGES] or [*PACKAGES]
+    for name in chosen:
+        if find_spec(name.partition(".")[0]) is not None:
+            print(f"{name:20} {step_through(name, 5 if '--quick' in sys.argv else 200)}", flush=True)
