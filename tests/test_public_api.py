@@ -41,7 +41,11 @@ def test_no_submodule_is_hidden_by_what_it_defines():
         package, _, name = found.name.rpartition(".")
         if package == "arrayferry.learners":  # subclasses of what another package has
             continue
-        module = importlib.import_module(found.name)
+        try:
+            module = importlib.import_module(found.name)
+        except ModuleNotFoundError as error:
+            assert error.name == "pettingzoo"  # noqa: PT017  # which is not for every Python
+            continue
         assert getattr(sys.modules[package], name) is module, found.name
 
 

@@ -63,7 +63,8 @@ class FerryError(Exception):
 
     def __init__(self, what: str, hint: str = "", where: str = "") -> None:
         """Take all three as positional arguments, so that the error can be pickled."""
-        super().__init__(what, hint, where)
+        # Not `super()`: an error of another package that a child derives from takes other arguments.
+        Exception.__init__(self, what, hint, where)
 
     @property
     def what(self) -> str:

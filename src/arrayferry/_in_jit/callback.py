@@ -21,16 +21,26 @@ Function = Callable[..., None]
 
 _thread = threading.local()
 
+# The threads whose state was kept, by the system's number; None where it cannot be kept.
+_kept: set[int] | None = set()
+
 
 def _keep_thread_state() -> None:
     """Keep Python's state of this thread, which XLA may have started.
 
     Python makes a state for such a thread when a callback begins and deletes it when the callback ends, which
     takes longer than a step of CartPole. Entering once more than leaving keeps it, and the mark in `_thread`.
+    On Python 3.15 the state is another one each time all the same, and then it is left alone.
     """
-    if not hasattr(_thread, "is_kept"):
-        ctypes.pythonapi.PyGILState_Ensure()
-        _thread.is_kept = True
+    global _kept
+    if hasattr(_thread, "is_kept") or _kept is None:
+        return
+    if (number := threading.get_native_id()) in _kept:
+        _kept = None
+        return
+    _kept.add(number)
+    ctypes.pythonapi.PyGILState_Ensure()
+    _thread.is_kept = True
 
 
 def guarded(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
