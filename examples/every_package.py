@@ -47,7 +47,8 @@ def actions(env: Any) -> Any:
 def step_through(name: str, steps: int) -> str:
     """Make an environment, wrap it for torch, and step it; return what was seen."""
     make, num_envs = PACKAGES[name]
-    env: Any = arrayferry.wrap(make(import_module(name)), "torch", num_envs=num_envs, spaces="target")
+    together: Any = {} if num_envs is None else {"num_envs": num_envs}
+    env: Any = arrayferry.wrap(make(import_module(name)), "torch", spaces="target", **together)
     obs, _ = env.reset(seed=0)
     env.step(actions(env))  # which JAX compiles
     seen, begin = type(obs).__name__, time.perf_counter()

@@ -150,18 +150,17 @@ class LeafConverter:
         way = self._way(source)
         to_private = source._fast.to_private(cls) if source is not self.target and not self.shares else None
 
-        def finish(array: Any, private: Array | None) -> Any:
+        def finish(array: Any, private: Any) -> Any:
             try:
-                if private is None:
+                if to_private is None or private is None:
                     return way(source, array)
                 is_plain = private.dtype.num in self._taken_as_is
                 return self._hand_over(private, source) if is_plain else self._deliver(private, True, source)
             except _REFUSALS as error:
                 raise self.refusal(array, error, source) from error
 
-        if to_private is None:
-            return lambda array, mine: finish(array, None)
-        return speedups.CopyFirst(to_private, finish)  # type: ignore[no-any-return]
+        # Without a fast reader it is the handler itself: no copy is private, whatever `mine` says.
+        return finish if to_private is None else speedups.CopyFirst(to_private, finish)
 
     def _way(self, source: Framework) -> Callable[[Framework, Any], Any]:
         if source is self.target:

@@ -142,14 +142,7 @@ def wrap(
     env: _Foreign, to: Namespace, device: Any = None, *, num_envs: int, **options: Unpack[_VectorOptions]
 ) -> vector.ArrayConversion[Any]: ...
 @overload
-def wrap(
-    env: _Single,
-    to: Namespace,
-    device: Any = None,
-    *,
-    num_envs: int | None = None,
-    **options: Unpack[_SingleOptions],
-) -> Any: ...
+def wrap(env: _Single, to: Namespace, device: Any = None, **options: Unpack[_SingleOptions]) -> Any: ...
 @overload
 def wrap(
     env: _Env | _VectorEnv | _Foreign,
