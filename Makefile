@@ -74,10 +74,10 @@ test-learners: $(LEARNERS_VENV)/.ready ## every learner's own tests, and the run
 	@$(LEARNERS_VENV)/bin/$(PYTEST) -m "not stress" tests/learners tests/test_docs.py tests/test_examples.py -k "learn or with_ or ppo" $(ARGS)
 
 test-field: $(FIELD_VENV)/.ready ## the environments of other packages, and Warp, in an environment of their own
-	@$(FIELD_VENV)/bin/$(PYTEST) tests/field $(addprefix $(EXAMPLE),ppo_in_jit] dm_control_torch] every_package]) $(ARGS)
+	@$(FIELD_VENV)/bin/$(PYTEST) -n $(WORKERS) tests/field $(addprefix $(EXAMPLE),ppo_in_jit] dm_control_torch] every_package]) $(ARGS)
 
 test-envs: $(ENVS_VENV)/.ready ## the tests of environments written in JAX, with the packages that make them
-	@$(ENVS_VENV)/bin/$(PYTEST) -n $(WORKERS) tests/envs/test_packages.py $(addprefix $(EXAMPLE),gymnax_torch] every_package]) $(ARGS)
+	@$(ENVS_VENV)/bin/$(PYTEST) -n $(WORKERS) tests/envs/test_packages.py $(EXAMPLE)gymnax_torch] $(ARGS)
 
 test-ray: $(LEARNERS_VENV)/.ready ## the tests of Ray's actors and RLlib, on clusters of this machine; ARGS="-m stress" for the goals in full
 	@$(LEARNERS_VENV)/bin/$(PYTEST) tests/scale/test_ray.py $(EXAMPLE)rllib_jax] $(ARGS)

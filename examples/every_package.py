@@ -1,6 +1,6 @@
 """Step environments of every package that is installed from torch, each by the same line.
 
-pip install arrayferry[torch,jax-envs]     # and gymnasium, ale-py, envpool, minigrid, ... as you like
+pip install arrayferry[torch,jax-envs]     # and dm_control, minigrid, mo-gymnasium, ... as you like
 python examples/every_package.py [--quick] [PACKAGE ...]
 """
 
@@ -29,8 +29,6 @@ PACKAGES: dict[str, tuple[Callable[[Any], Any], int | None]] = {
     "jaxmarl": (lambda package: package.make("MPE_simple_spread_v3"), None),
     "mpe2": (lambda package: package.simple_spread_v3.parallel_env(), None),
     "dm_control.suite": (lambda package: package.load("cartpole", "balance"), None),
-    "envpool": (lambda package: package.make("CartPole-v1", env_type="gymnasium", num_envs=16), None),
-    "ale_py.vector_env": (lambda package: package.AtariVectorEnv("pong", num_envs=4), None),
     "minigrid": (lambda package: gym.make("MiniGrid-Empty-8x8-v0"), None),
     "mo_gymnasium": (lambda package: package.make("minecart-v0"), None),
     "highway_env": (lambda package: gym.make("highway-v0"), None),
