@@ -71,7 +71,7 @@ test-agents: $(LEARNERS_VENV)/.ready ## the tests of learners with many agents
 	@$(LEARNERS_VENV)/bin/$(PYTEST) $(EXAMPLE)pettingzoo_torch]
 
 test-learners: $(LEARNERS_VENV)/.ready ## every learner's own tests, and the runs in which each learns CartPole
-	@$(LEARNERS_VENV)/bin/$(PYTEST) -m "not stress" tests/learners tests/test_docs.py tests/test_examples.py -k "learn or with_ or ppo" $(ARGS)
+	@$(LEARNERS_VENV)/bin/$(PYTEST) -n $(WORKERS) -m "not stress" tests/learners tests/test_docs.py tests/test_examples.py -k "learn or with_ or ppo" $(ARGS)
 
 test-field: $(FIELD_VENV)/.ready ## the environments of other packages, and Warp, in an environment of their own
 	@$(FIELD_VENV)/bin/$(PYTEST) -n $(WORKERS) tests/field $(addprefix $(EXAMPLE),ppo_in_jit] dm_control_torch] every_package]) $(ARGS)
