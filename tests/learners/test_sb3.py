@@ -473,3 +473,13 @@ def test_a_model_is_evaluated_saved_and_loaded(tmp_path: Any) -> None:
 def test_what_is_no_vector_is_refused(envs: Any) -> None:
     with pytest.raises(arrayferry.errors.UnsupportedError, match="is not a vector environment"):
         sb3_vec_env(envs)
+
+
+def test_the_last_observation_of_a_discrete_space_is_a_scalar() -> None:
+    lakes = [lambda: gym.make("FrozenLake-v1", is_slippery=False, max_episode_steps=1)]
+    venv = sb3_vec_env(SyncVectorEnv(lakes, autoreset_mode=SAME_STEP))
+    venv.seed(0)
+    venv.reset()
+    last = venv.step(np.array([1]))[3][0]["terminal_observation"]
+    assert isinstance(last, np.int64)
+    assert {4: "here"}[last] == "here"
