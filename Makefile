@@ -136,6 +136,12 @@ define install
 	@touch $@
 endef
 
+# install_on_top(venv, what to install, what to say): one that also sees the packages of $(VENV), so that frameworks are installed once
+define install_on_top
+	@test -x $(1)/bin/python || { $(PYTHON) -m venv $(1) && $(BIN)/python -c 'import site; print(*site.getsitepackages())' >"$$(echo $(1)/lib/python*/site-packages)/on_top.pth"; }
+	$(call install,$(1),$(2),$(3))
+endef
+
 $(READY): $(BUILT)
 	$(call install,$(VENV),-e ".[$(EXTRAS)]",arrayferry with the frameworks and test tools (about 2 GB; some minutes))
 
@@ -161,11 +167,11 @@ $(VENV)/.ready-docs: $(READY)
 $(BENCH_VENV)/.ready: $(BUILT)
 	$(call install,$(BENCH_VENV),-e ".[bench]",the rivals of the benchmark (about 3 GB; some minutes))
 
-$(FIELD_VENV)/.ready: $(BUILT)
-	$(call install,$(FIELD_VENV),-e ".[test-field]",the environments of other packages (about 4 GB; some minutes))
+$(FIELD_VENV)/.ready: $(READY)
+	$(call install_on_top,$(FIELD_VENV),-e ".[test-field]",the environments of other packages (about 2 GB; a minute))
 
-$(ENVS_VENV)/.ready: $(BUILT)
-	$(call install,$(ENVS_VENV),-e ".[$(ENVS_EXTRAS)]",packages of environments written in JAX (about 3 GB; some minutes))
+$(ENVS_VENV)/.ready: $(READY)
+	$(call install_on_top,$(ENVS_VENV),-e ".[$(ENVS_EXTRAS)]",packages of environments written in JAX (about 1 GB; a minute))
 
 $(ENVS_VENV)/.ready-bench: $(ENVS_VENV)/.ready
 	$(call install,$(ENVS_VENV),"torchrl>=0.6",TorchRL (half a minute))
@@ -173,5 +179,5 @@ $(ENVS_VENV)/.ready-bench: $(ENVS_VENV)/.ready
 $(TFP_VENV)/.ready: $(BUILT)
 	$(call install,$(TFP_VENV),-e ".[$(TFP_EXTRAS)]" $(TENSORFLOW),TensorFlow and Paddle (about 2 GB; some minutes))
 
-$(LEARNERS_VENV)/.ready: $(BUILT)
-	$(call install,$(LEARNERS_VENV),-e ".[test-every-learner]",every learner and Ray (about 4 GB; some minutes))
+$(LEARNERS_VENV)/.ready: $(READY)
+	$(call install_on_top,$(LEARNERS_VENV),-e ".[test-every-learner]",every learner and Ray (about 2 GB; a minute))
