@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def problems(tag: str, home: str, version: str, changelog: str) -> list[str]:
-    """Return what keeps a release back, in words."""
+    """Return what holds a release back, in words."""
     found = []
     if tag != f"v{version}":
         found.append(
@@ -27,14 +27,14 @@ def problems(tag: str, home: str, version: str, changelog: str) -> list[str]:
 
 
 def read_version(root: Path = ROOT) -> str:
-    """Return the version, which stands in one place."""
+    """Return the version, which is written in one place."""
     text = (root / "src/arrayferry/__init__.py").read_text(encoding="utf-8")
     [version] = re.findall('^__version__ = "(.+)"$', text, re.MULTILINE)
     return str(version)
 
 
 def main() -> int:
-    """Print the problems; the exit code is 0 if there are none."""
+    """Print the problems, and return 0 if there are none."""
     tag, home = [*sys.argv, ""][1], os.environ.get("ARRAYFERRY_HOME", "").rstrip("/")
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     found = problems(tag, home, read_version(), changelog)

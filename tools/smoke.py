@@ -15,7 +15,7 @@ from arrayferry._core.speedups import speedups
 
 
 def main() -> None:
-    """Wrap an environment and convert a structure, to each framework that was named."""
+    """Wrap an environment and convert a structure, for each framework that was named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("to", nargs="+", help="the frameworks to convert to")
     parser.add_argument("--version", help="the version that must be installed")
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def wrap_and_convert(name: str) -> None:
-    """Step through CartPole and convert a structure; values are those of NumPy."""
+    """Step through CartPole and convert a structure; the values must be NumPy's."""
     kind = type(arrayferry.convert(np.zeros(3), name))
     bare, env = gym.make("CartPole-v1"), arrayferry.wrap(gym.make("CartPole-v1"), name)
     want, got = bare.reset(seed=3)[0], env.reset(seed=3)[0]

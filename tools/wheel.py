@@ -1,7 +1,7 @@
 """Build the sdist and the wheels, and install each of them into empty environments: `make wheel`.
 
-For every Python, the sdist is installed without extras, and a wheel with some; without a compiler, the sdist
-installs without the part in C, and where that is required, it does not. The pure wheel has none.
+For every Python, the sdist is installed without extras, and a wheel with some. Without a compiler, the sdist
+installs without the part in C, and fails if that part is required. The pure wheel never has it.
 """
 
 from __future__ import annotations
@@ -22,15 +22,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTHING: dict[str, str] = {}
-NO_COMPILER = {"CC": "/bin/false", "PIP_NO_CACHE_DIR": "1"}  # pip keeps what it built from an sdist
+NO_COMPILER = {"CC": "/bin/false", "PIP_NO_CACHE_DIR": "1"}  # pip caches what it builds from an sdist
 REQUIRED = {"ARRAYFERRY_REQUIRE_SPEEDUPS": "1"}
 PURE = {"ARRAYFERRY_PURE_WHEEL": "1"}
+# The machines that release.yml builds on.
+RELEASED = {"linux": "x86_64,aarch64", "macos": "x86_64,arm64", "windows": "AMD64"}
+PLATFORMS = (
+    *("manylinux_x86_64", "manylinux_aarch64", "musllinux_x86_64", "musllinux_aarch64"),
+    *("macosx_x86_64", "macosx_arm64", "win_amd64"),
+)
 BUILT = re.compile(r"\.(so|pyd|dylib)$")
 BEGIN = time.monotonic()
 
 
 def main() -> int:
-    """Do all of it; the exit code is 0 if all of it worked."""
+    """Do all of it, and return 0 if everything worked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pythons", nargs="*", default=find_pythons(), help="the interpreters (default: all)")
     parser.add_argument("--extras", default="jax", help="those that the wheels are installed with")
@@ -47,6 +53,7 @@ def main() -> int:
             jobs.append(pool.submit(without_compiler, arguments.pythons[0], sdist, work / "no-compiler"))
             wheels = [wheel for job in jobs for wheel in job.result()]
         audit(wheels)
+        check_release()
         shutil.rmtree(ROOT / "dist", ignore_errors=True)
         (ROOT / "dist").mkdir()
         for file in [sdist, pure, *wheels]:
@@ -56,7 +63,7 @@ def main() -> int:
 
 
 def find_pythons() -> list[str]:
-    """Return one interpreter of each version that there is, from the path or from pyenv."""
+    """Return one interpreter for each version that is installed, from the path or from pyenv."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
     found = []
     for minor in range(10, 20):
@@ -69,7 +76,7 @@ def find_pythons() -> list[str]:
 
 
 def is_python(command: str | Path) -> bool:
-    """Return whether this is an interpreter, and not the stub of one that is switched off."""
+    """Return whether this is an interpreter, and not the shim of one that is not active."""
     return subprocess.run([command, "-c", "import venv"], capture_output=True, check=False).returncode == 0
 
 
@@ -79,7 +86,7 @@ def say(text: str) -> None:
 
 
 def run(*command: str | Path, env: Mapping[str, str] = NOTHING, fails: bool = False) -> str:
-    """Run a command outside the repository, and return what it printed; it is shown if all goes wrong."""
+    """Run a command outside the repository and return its output; show it and exit if things go wrong."""
     environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **env}
     environment.pop("PYTHONPATH", None)
     done = subprocess.run(
@@ -96,7 +103,7 @@ def run(*command: str | Path, env: Mapping[str, str] = NOTHING, fails: bool = Fa
 
 
 def build(dist: Path) -> tuple[Path, Path]:
-    """Build the sdist and, from it, the pure wheel; look at what is in them."""
+    """Build the sdist and, from it, the pure wheel; check what is in them."""
     run(sys.executable, "-m", "build", "-q", "--outdir", dist, ROOT, env=PURE)
     [sdist], [pure] = dist.glob("*.tar.gz"), dist.glob("*.whl")
     check_sdist(names_in(sdist))
@@ -108,7 +115,7 @@ def build(dist: Path) -> tuple[Path, Path]:
 
 
 def names_in(file: Path) -> set[str]:
-    """Return the names of the files in an sdist, without its folder, or in a wheel."""
+    """Return the names of the files in an sdist, without its top folder, or in a wheel."""
     if file.suffix == ".whl":
         return set(zipfile.ZipFile(file).namelist())
     with tarfile.open(file) as archive:
@@ -122,7 +129,7 @@ def sources() -> set[str]:
 
 
 def check_sdist(names: set[str]) -> None:
-    """Everything to build and test it, and nothing that was built."""
+    """Check for everything needed to build and test, and for nothing that was built."""
     needed = {f"src/{name}" for name in sources()} | {
         "src/arrayferry/_core/_speedups.c",
         "LICENSE",
@@ -141,7 +148,7 @@ def check_sdist(names: set[str]) -> None:
 
 
 def check_wheel(names: set[str], speedups: bool) -> None:
-    """The package and its metadata, the part in C or not, and nothing else: no tests, no sources in C."""
+    """Check for the package, its metadata, the part in C or not, and nothing else: no tests, no C sources."""
     found = {name for name in names if ".dist-info/" not in name}
     compiled = {name for name in found if BUILT.search(name)}
     assert found - compiled == sources(), (
@@ -156,7 +163,7 @@ def install_each(python: str, sdist: Path, pure: Path, work: Path, extras: str) 
     """Install the sdist, the pure wheel and a wheel in one Python; return the last, which is built here."""
     inside = environment(python, work / "plain")
     try_out(inside, sdist, "yes")
-    run(inside, "-m", "pip", "install", "-q", "setuptools>=77")  # NumPy is there, so nothing is fetched again
+    run(inside, "-m", "pip", "install", "-q", "setuptools>=77")  # NumPy is there: it is not fetched again
     options = ["-q", "--no-deps", "--no-build-isolation", "-w", str(work)]
     run(inside, "-m", "pip", "wheel", *options, sdist, env=REQUIRED)
     [wheel] = work.glob("*.whl")
@@ -167,7 +174,7 @@ def install_each(python: str, sdist: Path, pure: Path, work: Path, extras: str) 
 
 
 def without_compiler(python: str, sdist: Path, work: Path) -> list[Path]:
-    """Without a compiler, the sdist installs; unless the part in C is required."""
+    """Check that, without a compiler, the sdist installs, unless the part in C is required."""
     inside = environment(python, work)
     try_out(inside, sdist, "no", env=NO_COMPILER)
     run(inside, "-m", "pip", "install", "-q", "setuptools>=77")
@@ -206,6 +213,20 @@ def audit(wheels: list[Path]) -> None:
         [tag] = re.findall(r'following platform tag: "(\w+)"', told)
         assert tag.startswith(("manylinux", "musllinux")), told
         say(f"{wheel.name}: {tag}")
+
+
+def check_release() -> None:
+    """Check that a release has a wheel for each Python in pyproject.toml, on every platform."""
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    minors = re.findall(r'"Programming Language :: Python :: 3\.(\d+)"', text)
+    tags = [f"cp3{minor}" for minor in minors] + [f"cp3{minor}t" for minor in minors if int(minor) >= 14]
+    planned: set[str] = set()
+    for platform, architectures in RELEASED.items():
+        options = "--platform", platform, "--archs", architectures, "--print-build-identifiers"
+        planned.update(run(sys.executable, "-m", "cibuildwheel", *options, ROOT).split())
+    missing = {f"{tag}-{platform}" for tag in tags for platform in PLATFORMS} - planned
+    assert not missing, f"a release has no wheels for {missing}"
+    say(f"a release has wheels for {', '.join(tags)} on {', '.join(PLATFORMS)}")
 
 
 if __name__ == "__main__":
