@@ -8,6 +8,7 @@ import sys
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import product
+from multiprocessing import set_forkserver_preload
 from pathlib import Path
 
 import gymnasium as gym
@@ -37,6 +38,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Before Ray is imported: it listens on the loopback interface only, and tells nobody that it runs.
 os.environ |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+
+# Worker processes import the module of the test that starts them, and so what that imports.
+set_forkserver_preload(["__main__", "pytest", "arrayferry.scale._worker"])
 
 # Examples are cheap and the machine may be busy: no deadline, and slowness is no failure.
 settings.register_profile(
@@ -89,6 +93,15 @@ def _clean_registries():
             table.clear()
             table.update(contents)
         type_cache.forget_decisions()
+
+
+@pytest.fixture(scope="module")
+def compiled_quickly():
+    """Let XLA compile without optimizing: it takes longer than all that the tests compute."""
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture(scope="session")

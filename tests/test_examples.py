@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 NEEDS = {"dm_control_torch": "dm_control", "gymnax_torch": "gymnax"}
 NEEDS |= {
+    "every_package": "torch",
     "pettingzoo_torch": "mpe2",
     "ppo_in_jit": "mujoco",
     "ppo_jax": "optax",

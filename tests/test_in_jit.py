@@ -20,6 +20,8 @@ from compare import GYMNASIUM_IS_RIGHT
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 
 @pytest.fixture(params=["buffers", "io"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:

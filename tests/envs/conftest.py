@@ -8,9 +8,7 @@ from arrayferry.wrappers import _kinds
 
 
 @pytest.fixture(autouse=True)
-def _walk(monkeypatch: pytest.MonkeyPatch) -> None:
-    jax = pytest.importorskip("jax")
-    del jax
+def _walk(monkeypatch: pytest.MonkeyPatch, compiled_quickly: None) -> None:
     from arrayferry.envs import register_environment
     from envs.walk import Walk, interface
 
