@@ -1,11 +1,11 @@
-"""What pyproject.toml cannot say: the part in C, and the address that the project has when it is released.
+"""What pyproject.toml cannot express: the part in C, and the project's address when it is released.
 
 Environment variables:
     ARRAYFERRY_REQUIRE_SPEEDUPS=1: a build without the part in C fails, as it must for wheels. By default
-        the C is left out where there is no compiler, and everything works without it, slower.
-    ARRAYFERRY_PURE_WHEEL=1: leave it out everywhere: a wheel for any Python.
+        that part is left out if there is no compiler; everything works without it, but more slowly.
+    ARRAYFERRY_PURE_WHEEL=1: always leave it out, for a wheel that works with any Python.
     ARRAYFERRY_HOME: the address of the repository, `https://...`. The project's URLs and the absolute
-        links of the README are made of it; without it there are none.
+        links in the README are built from it; without it, there are none.
 """
 
 import os
@@ -60,7 +60,7 @@ def urls():
 
 
 def readme():
-    """Return the README; with an address, its relative links are absolute, and it has a badge."""
+    """Return the README; with an address, its relative links become absolute, and it gets a badge."""
     text = (HERE / "README.md").read_text("utf-8")
     if not HOME:
         return text

@@ -64,7 +64,7 @@ def same(one: Any, two: Any) -> bool:
 
 
 def meet(env_id: str, agent: str, console: Console) -> bool:
-    """Explain an environment to an agent's framework, and compare it with the bare one."""
+    """Explain an environment for an agent's framework, and compare it with the bare one."""
     console.print(arrayferry.explain(gym.make(env_id), agent))
     equal = equal_to_bare(gym.make(env_id), gym.make(env_id), agent)
     verdict = "[green]equal[/], bit for bit" if equal else "[red]not equal[/]"

@@ -1,4 +1,4 @@
-"""Step environments of every package that is installed from torch, each by the same line.
+"""From torch, step environments of every installed package, each wrapped by the same line.
 
 pip install arrayferry[torch,jax-envs]     # and dm_control, minigrid, mo-gymnasium, ... as you like
 python examples/every_package.py [--quick] [PACKAGE ...]
@@ -36,7 +36,7 @@ PACKAGES: dict[str, tuple[Callable[[Any], Any], int | None]] = {
 
 
 def actions(env: Any) -> Any:
-    """Return random actions, for each agent where there are many."""
+    """Return random actions, one for each agent if there are many."""
     if hasattr(env, "possible_agents"):
         return {agent: env.action_space(agent).sample() for agent in env.agents}
     return env.action_space.sample()
@@ -48,7 +48,7 @@ def step_through(name: str, steps: int) -> str:
     together: Any = {} if num_envs is None else {"num_envs": num_envs}
     env: Any = arrayferry.wrap(make(import_module(name)), "torch", spaces="target", **together)
     obs, _ = env.reset(seed=0)
-    env.step(actions(env))  # which JAX compiles
+    env.step(actions(env))  # JAX compiles the first step
     seen, begin = type(obs).__name__, time.perf_counter()
     for _ in range(steps):
         obs, _, terminated, truncated, _ = env.step(actions(env))

@@ -24,7 +24,7 @@ GAMMA, ENTROPY, LEARNING_RATE = 0.95, 0.01, 3e-3
 
 
 class Policy(nn.Module):
-    """Says how good each action is, and how good it is to be here."""
+    """Rates each action, and the situation itself."""
 
     def __init__(self, inputs: int, actions: int) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ def play(
 
 
 def returns_of(rewards: torch.Tensor) -> torch.Tensor:
-    """Return the discounted sums of what is still to come."""
+    """Return the discounted sums of the rewards still to come."""
     returns = rewards.clone()
     for step in reversed(range(len(rewards) - 1)):
         returns[step] += GAMMA * returns[step + 1]
@@ -63,7 +63,7 @@ def returns_of(rewards: torch.Tensor) -> torch.Tensor:
 
 
 def main() -> None:
-    """Train, and tell how it goes."""
+    """Train, and report the progress."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="three updates only")
     updates = 3 if parser.parse_args().quick else EPISODES // BATCH

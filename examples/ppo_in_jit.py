@@ -30,14 +30,14 @@ def layers(key: jax.Array, *sizes: int) -> list[Any]:
 
 
 def apply(weights: list[Any], x: Any) -> Any:
-    """Compute what a network makes of observations."""
+    """Apply a network to observations."""
     for weight in weights[:-1]:
         x = jnp.tanh(x @ weight)
     return x @ weights[-1]
 
 
 def log_probability(parameters: Any, obs: Any, action: Any) -> Any:
-    """Return that of a normal distribution, but for a constant."""
+    """Return the log-probability of a normal distribution, up to a constant."""
     spread = parameters["spread"]
     return -(((action - apply(parameters["actor"], obs)) / jnp.exp(spread)) ** 2 / 2 + spread).sum(-1)
 

@@ -1,4 +1,4 @@
-"""Train a JAX agent on CartPole, a NumPy environment: PPO in one file, as CleanRL has it [--quick]."""
+"""Train a JAX agent on CartPole, a NumPy environment: PPO in one file, in CleanRL's style [--quick]."""
 
 import sys
 from typing import Any

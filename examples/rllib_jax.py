@@ -13,7 +13,7 @@ import argparse
 import warnings
 from typing import Any
 
-warnings.simplefilter("ignore")  # RLlib's, about itself
+warnings.simplefilter("ignore")  # RLlib warns about itself
 
 import gymnasium as gym  # noqa: E402
 import ray  # noqa: E402
@@ -24,14 +24,14 @@ import arrayferry  # noqa: E402
 
 
 def make_env(_: Any = None) -> gym.Env[Any, Any]:
-    """Return CartPole, as Gymnasium has written it in JAX, with NumPy outside."""
+    """Return Gymnasium's CartPole in JAX, with NumPy arrays on the outside."""
     import gymnasium.envs.phys2d  # noqa: F401  # registers it, also on the env runners' hosts
 
     return arrayferry.wrap(gym.make("phys2d/CartPole-v1"), "numpy")
 
 
 def configured(runners: int = 2) -> PPOConfig:
-    """Return how to train: with two environments in each of some env runners."""
+    """Return how to train: with two environments in each env runner."""
     register_env("cartpole-in-jax", make_env)
     config = PPOConfig().environment("cartpole-in-jax")
     config.env_runners(num_env_runners=runners, num_envs_per_env_runner=2, rollout_fragment_length=250)

@@ -3,7 +3,7 @@
     pip install arrayferry[rsl-rl,gymnax]
     python examples/rsl_rl_ppo.py [--quick]
 
-rsl_rl's actions are real numbers: the cart is pushed to the side of their sign.
+rsl_rl's actions are real numbers: their sign decides which way the cart is pushed.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def make() -> Any:
 
 
 def train(frames: int = 100_000, seed: int = 0) -> float:
-    """Return the mean return of the episodes of a test."""
+    """Return the mean return of some test episodes."""
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     envs, tests = (DummyVectorEnv([make] * count) for count in (ENVS, 4))

@@ -21,7 +21,7 @@ NUM_ENVS, GAMMA = 8, 0.99
 
 
 def learn(net: nn.Module, optimizer: torch.optim.Optimizer, before: Any, step: Any) -> None:
-    """Learn from one step of each environment; one that begins an episode is no transition."""
+    """Learn from one step of each environment; one that begins an episode is not a transition."""
     (obs, action, was_over), (new_obs, reward, terminated, _, info) = before, step
     logits, value = net(obs).split([2, 1], dim=-1)
     with torch.no_grad():

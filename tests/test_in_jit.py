@@ -529,7 +529,7 @@ def test_a_final_observation_that_there_never_is_is_refused(info: Any) -> None:
 
 
 def test_a_vector_environment_that_nobody_resets_is_refused() -> None:
-    with pytest.raises(arrayferry.FerryError, match=r"SyncVectorEnv leaves it[\s\S]*SAME_STEP"):
+    with pytest.raises(arrayferry.FerryError, match=r"SyncVectorEnv does not reset[\s\S]*SAME_STEP"):
         arrayferry.in_jit(vector(2, AutoresetMode.DISABLED))
 
 

@@ -119,7 +119,7 @@ def test_a_stranger_that_was_imported_is_find_unpickled_framework(monkeypatch):
     stranger.asarray = np.asarray
     monkeypatch.setitem(sys.modules, "stranger", stranger)
     assert find_unpickled_framework("stranger") == "stranger"
-    with pytest.raises(UnknownFrameworkError, match="'os' means no array framework"):
+    with pytest.raises(UnknownFrameworkError, match="'os' does not name an array framework"):
         find_unpickled_framework("os")
 
 

@@ -1,4 +1,4 @@
-"""Compile the part in C with flags of one's own: `python tools/build_c.py FOLDER FLAG...`."""
+"""Compile the part in C with custom flags: `python tools/build_c.py FOLDER FLAG...`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SOURCE = Path(__file__).parent.parent / "src/arrayferry/_core/_speedups.c"
 
 
 def build(folder: Path, *flags: str) -> Path:
-    """Compile it into a folder, as the interpreter that runs this wants it, and return the file."""
+    """Compile it into a folder, for the interpreter that runs this, and return the file."""
     built = folder / f"_speedups{sysconfig.get_config_var('EXT_SUFFIX')}"
     compiler = (sysconfig.get_config_var("CC") or "cc").split()
-    # The headers of others may have warnings of their own.
+    # As system headers, because they may cause warnings of their own.
     headers = ["-isystem", sysconfig.get_path("include"), "-isystem", np.get_include()]
     late = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []
     command = [*compiler, "-shared", "-fPIC", *flags, *late, *headers, str(SOURCE), "-o", str(built)]

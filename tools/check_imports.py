@@ -1,9 +1,9 @@
-"""Hold the import arrows.
+"""Check that imports point in the right direction.
 
     errors <- _core <- _frameworks <- spaces <- wrappers <- sanitizer, _explain and others <- cli
 
-Also: no framework but NumPy is imported when a module is (Gymnasium only where environments are
-met), and no framework's name stands in `_core`. The frameworks are the files in `_frameworks/`.
+Also: importing a module imports no framework except NumPy (and Gymnasium only where environments are
+handled), and `_core` mentions no framework by name. The frameworks are the files in `_frameworks/`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 PACKAGE = "arrayferry"
-# A file may import from its own height and below; the public __init__ is exempt.
+# A file may import from its own height or below; the public __init__ is exempt.
 HEIGHT = {"errors": 0, "_core": 1, "_frameworks": 2, "spaces": 3, "wrappers": 4}
 HEIGHT |= dict.fromkeys(["envs", "learners", "_in_jit", "scale", "sanitizer", "_explain", "testing"], 5)
 HEIGHT |= {"cli": 6, "__main__": 6}
@@ -24,7 +24,7 @@ MEETS_ENVIRONMENTS = set("sanitizer spaces wrappers envs learners scale _explain
 
 
 def check(src: Path) -> list[str]:
-    """Every breach in the package under `src`, as `file:line: message`."""
+    """Return every breach in the package under `src`, as `file:line: message`."""
     root = src / PACKAGE
     frameworks = {f.stem for f in root.glob("_frameworks/[!_]*.py")} - {"numpy"}
     found = []

@@ -1,4 +1,4 @@
-"""Run Gymnasium's tutorials with the import of its wrappers changed, and nothing else but shorter.
+"""Run Gymnasium's tutorials, shortened, and otherwise changed only to import arrayferry's wrappers.
 
 git clone --depth 1 https://github.com/Farama-Foundation/Gymnasium
 pip install gymnasium[box2d,mujoco,classic-control,toy-text] torch matplotlib seaborn pandas tqdm moviepy
@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-# Each tutorial, and the numbers in it that say how long it trains.
+# Each tutorial, and the numbers in it that determine how long it trains.
 TUTORIALS: dict[str, dict[str, str]] = {
     "docs/tutorials/training_agents/vector_a2c.py": {
         "n_updates": "25",
@@ -30,7 +30,7 @@ WITHOUT_A_SCREEN = {"SDL_VIDEODRIVER": "dummy", "MPLBACKEND": "agg", "PYTHONWARN
 
 
 def changed(text: str, shorter: dict[str, str]) -> str:
-    """Return a tutorial with its imports changed, and with other numbers."""
+    """Return a tutorial with its imports changed and its numbers replaced."""
     text = re.sub(r"\b(gymnasium|gym)\.wrappers\b", "arrayferry.wrappers", text)
     for name, number in shorter.items():
         text, found = re.subn(rf"(?m)^{name} = .*$", f"{name} = {number}", text)
@@ -40,13 +40,13 @@ def changed(text: str, shorter: dict[str, str]) -> str:
 
 
 def main() -> None:
-    """Run all, and say of each whether it ran to its end."""
+    """Run all of them, and print for each whether it ran to the end."""
     root, failed = Path(sys.argv[1]), 0
     for name, shorter in TUTORIALS.items():
         text = (root / name).read_text(encoding="utf-8")
         if name.endswith(".md"):
             blocks = re.findall(r"(?ms)^```python\n(.*?)^```", text)
-            # The last of the page logs to a service.
+            # The last block on the page logs to a service.
             text = "\n".join(block for block in blocks if "import wandb" not in block)
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "tutorial.py").write_text(changed(text, shorter), encoding="utf-8")

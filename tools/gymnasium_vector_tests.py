@@ -1,4 +1,4 @@
-"""Run Gymnasium's own tests of vector environments on `ProcessVectorEnv`, in the place of `AsyncVectorEnv`.
+"""Run Gymnasium's own tests of vector environments on `ProcessVectorEnv`, in place of `AsyncVectorEnv`.
 
 git clone --depth 1 https://github.com/Farama-Foundation/Gymnasium
 python tools/gymnasium_vector_tests.py Gymnasium
@@ -23,7 +23,7 @@ FILES = (
     "test_vector_env_info.py",
 )
 
-# What asks for something else than both promise, by a part of its name.
+# Tests of something that the two do not both promise, by a part of their name, and why they are skipped.
 REASONS = {
     "test_reset_timeout": "there is no reset_async: a reset that takes too long is a fault",
     "test_step_timeout": "step_wait takes no timeout: step_timeout is the same for all steps",
@@ -36,7 +36,7 @@ REASONS = {
 
 
 class InPlaceOfAsync(ProcessVectorEnv):
-    """Takes what `AsyncVectorEnv` takes; what is returned is always a copy, out of shared memory."""
+    """Takes the arguments of `AsyncVectorEnv`; what it returns is always copied out of shared memory."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class InPlaceOfAsync(ProcessVectorEnv):
 
 
 class LeaveOut:
-    """A plugin that leaves out what is in `REASONS`."""
+    """A plugin that skips the tests in `REASONS`."""
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         """Mark the tests."""
@@ -61,7 +61,7 @@ class LeaveOut:
 
 
 def main() -> int:
-    """Run them; the exit code is pytest's."""
+    """Run them, and return pytest's exit code."""
     folder = Path(sys.argv[1]).resolve()
     sys.path.insert(0, str(folder))
     gymnasium.vector.AsyncVectorEnv = InPlaceOfAsync  # type: ignore[assignment, misc]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from arrayferry import _frameworks as _frameworks  # they register themselves
+from arrayferry import _frameworks as _frameworks  # registers the frameworks
 from arrayferry._core.containers import register_container
 from arrayferry._core.convert import Converter, convert, register_leaf
 from arrayferry._core.framework import Devices, Framework
@@ -38,7 +38,7 @@ __all__ = [
     "sanitize",
     "findings",
     "in_jit",
-    # what there is, and how to add to it
+    # what is supported, and how to extend it
     "frameworks",
     "Framework",
     "Devices",
@@ -47,7 +47,7 @@ __all__ = [
     "register_leaf",
     # what can go wrong
     "FerryError",
-    # the rooms
+    # the submodules
     "envs",
     "errors",
     "learners",
@@ -58,7 +58,7 @@ __all__ = [
     "wrappers",
 ]
 
-# These need Gymnasium, which takes longer to import than all the rest: so only when they are used.
+# These need Gymnasium, which takes longer to import than all the rest, so they are imported on first use.
 _LAZY = {
     "wrap": "wrappers",
     "explain": "_explain",
@@ -72,7 +72,7 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(import_module(f"arrayferry.{_LAZY[name]}"), name)
-    if name in __all__:  # a room
+    if name in __all__:  # a submodule
         return import_module(f"arrayferry.{name}")
     raise AttributeError(f"module 'arrayferry' has no attribute {name!r}")
 

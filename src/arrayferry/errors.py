@@ -1,11 +1,11 @@
-"""What can go wrong. Every error is a `FerryError`, and also the builtin exception that a caller expects.
+"""What can go wrong. Every error is a `FerryError` and also the built-in exception that a caller expects.
 
     FerryError
     ├── UnsupportedError        TypeError      a value, environment or option that cannot be handled
     ├── SharingError            ValueError     copy=False, but the memory cannot be shared
     ├── CircularError           ValueError     a container contains itself
     ├── DeviceError             ValueError     the device is not available
-    ├── UnknownFrameworkError   ValueError     `to` names no array framework
+    ├── UnknownFrameworkError   ValueError     `to` does not name an array framework
     ├── OptionError             ValueError     an option has an invalid value
     ├── NarrowingError          OverflowError  a value does not fit the target's dtype
     ├── TransferError           BufferError    the framework's own call failed; its error is the cause
@@ -13,10 +13,10 @@
     └── WorkerError             RuntimeError   a worker did not start, or failed too often
 
 There are two warnings: `KeptWarning`, when a leaf of an observation or action has no counterpart in the
-target and stays as it is; and `FrameworkWarning`, when an environment was taken for one of NumPy and is not,
-or a wrapper that computes with NumPy is around one of another framework.
+target and stays as it is; and `FrameworkWarning`, when an environment was assumed to use NumPy but does not,
+or a wrapper that computes with NumPy is applied to an environment of another framework.
 
-A message says where, what, and what to do:
+A message says where it happened, what happened, and what to do about it:
 
     >>> print(
     ...     NarrowingError(
@@ -58,12 +58,12 @@ class FerryError(Exception):
     Attributes:
         what: what happened, in one line.
         hint: what to do about it; may be empty.
-        where: the path of the leaf, such as `obs["camera"][2]`; empty when it is not about a leaf.
+        where: the path of the leaf, such as `obs["camera"][2]`; empty if the error is not about a leaf.
     """
 
     def __init__(self, what: str, hint: str = "", where: str = "") -> None:
         """Take all three as positional arguments, so that the error can be pickled."""
-        # Not `super()`: an error of another package that a child derives from takes other arguments.
+        # Not `super()`: a subclass may also derive from another package's error, which takes other arguments.
         Exception.__init__(self, what, hint, where)
 
     @property
@@ -82,13 +82,13 @@ class FerryError(Exception):
         return str(self.args[2])
 
     def at(self: _E, where: str) -> _E:
-        """Return this error with a path; one that it has already is kept, or extended if it is relative."""
+        """Set the path and return the error; an existing path is kept, or appended to `where` if relative."""
         relative = not self.where or self.where[0] in ".["
         self.args = (self.what, self.hint, where + self.where if relative else self.where)
         return self
 
     def inside(self: _E, name: str) -> _E:
-        """Return this error with its path relative to `name`, the value that an inner walk began at."""
+        """Make the path relative to `name`, the root of an inner walk, and return the error."""
         self.args = (self.what, self.hint, self.where.removeprefix(name))
         return self
 
@@ -115,7 +115,7 @@ class DeviceError(FerryError, ValueError):
 
 
 class UnknownFrameworkError(FerryError, ValueError):
-    """`to` names no array framework; the hint lists those that there are."""
+    """`to` does not name an array framework; the hint lists the known ones."""
 
 
 class OptionError(FerryError, ValueError):
@@ -143,4 +143,4 @@ class KeptWarning(UserWarning):
 
 
 class FrameworkWarning(UserWarning):
-    """NumPy meets an environment of another framework: assumed by `wrap`, or computed with by a wrapper."""
+    """`wrap` assumed NumPy, or a wrapper computes with it, but the environment uses another framework."""

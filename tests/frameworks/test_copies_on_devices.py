@@ -124,7 +124,7 @@ def test_a_sharding_over_more_devices_than_there_are_says_both_numbers():
         "devices": [f"cpu:{i}" for i in range(99)],
         "memory_kind": None,
     }
-    with pytest.raises(DeviceError, match=r"99 devices .* there are \d+ here"):
+    with pytest.raises(DeviceError, match=r"99 devices .* only \d+ are here"):
         arrayferry.Converter("jax", data)
 
 

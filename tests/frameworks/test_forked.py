@@ -212,7 +212,7 @@ def test_environments_that_compute_with_their_own_arrays_are_refused(run_python)
     pytest.importorskip("jax")
     lines = run_python(START + ENVIRONMENTS + OF_ITS_OWN_ARRAYS).splitlines()
     assert len(lines) == 10
-    hint = 'refused: start it otherwise, as with AsyncVectorEnv(..., context="forkserver")'
+    hint = 'refused: start it differently, for example with AsyncVectorEnv(..., context="forkserver")'
     assert all(hint in line for line in lines)
 
 

@@ -244,7 +244,7 @@ def test_an_object_with_the_cuda_array_interface_is_an_array_on_its_device(name)
 
 
 def test_one_that_nobody_here_can_read_is_an_error(name):
-    with pytest.raises(UnsupportedError, match="OnlyOnGPU does not give its values"):
+    with pytest.raises(UnsupportedError, match="OnlyOnGPU does not expose its values"):
         convert(OnlyOnGPU(edges("int32")), name)
 
 
@@ -253,7 +253,7 @@ def test_it_must_be_what_it_says_it_is(name):
         def copy_to_host(self):
             return self._values.astype("float32")
 
-    with pytest.raises(UnsupportedError, match="does not give its values"):
+    with pytest.raises(UnsupportedError, match="does not expose its values"):
         convert(Lies(edges("int32")), name)
 
 

@@ -151,7 +151,9 @@ class Torch:
         few = self._dtensor.from_local(torch.zeros(1), mesh, shard, run_check=False)
         return {
             "for the rows of a vector environment": lambda: arrayferry.Converter("torch", self.device),
-            "over 2 processes": lambda: arrayferry.wrap(make(ROWS), "torch", (mesh, [Replicate()])),
+            "Replicate() does not split the rows of 2 processes": lambda: arrayferry.wrap(
+                make(ROWS), "torch", (mesh, [Replicate()])
+            ),
             "2 placements for a mesh of 1 dim": lambda: arrayferry.wrap(
                 make(ROWS), "torch", (mesh, shard * 2)
             ),

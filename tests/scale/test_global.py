@@ -61,8 +61,8 @@ def _run(framework: str, steps: list[int], folder: Path, timeout: float) -> list
             assert child.returncode == 0, said
     finally:
         for child in children:
-            child.kill()
-            child.wait()
+            with child:
+                child.kill()
     return [pickle.loads(file.read_bytes()) for file in files]
 
 

@@ -339,7 +339,7 @@ def test_each_environment_has_one_action(make: Any) -> None:
 
 def test_masks_are_checked(make: Any) -> None:
     envs = make(autoreset_mode=DISABLED)
-    with pytest.raises(arrayferry.FerryError, match="before one of all"):
+    with pytest.raises(arrayferry.FerryError, match="before the first full one"):
         envs.reset(options={"reset_mask": np.array([True, False, False, False])})
     envs.reset(options={"reset_mask": np.ones(4, bool)})
     for mask in (np.ones(3, bool), np.ones((1, 4), bool), np.zeros(4, bool)):

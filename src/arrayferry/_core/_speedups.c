@@ -1,11 +1,11 @@
-/* The walk of `walk.py` and the proof of `ownership.py` in C, and what else is short and frequent.
+/* The walk of `walk.py` and the proof of `ownership.py` in C, and other short functions that run often.
  *
  * The walk keeps its frames on the C stack: when a leaf is refused or kept, its path is read off them at
  * once. Nothing is converted twice. What is nested deeper than MAX_DEPTH goes to the walk in Python, with
  * its path and the memo.
  *
  * A value whose count is one is held by its container alone. So every function here takes a value
- * together with the answer to "is it unshared?", given before the function holds a reference of its own.
+ * together with the answer to "is it unshared?", given before the function holds its own reference.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -15,7 +15,7 @@
 #include <numpy/arrayscalars.h>
 
 #define MAX_DEPTH 50
-#define MANY_BYTES (1 << 20) /* from so many on, copies let other threads run */
+#define MANY_BYTES (1 << 20) /* from this size on, copies let other threads run */
 
 /* ---- the module's state ------------------------------------------------------------------------- */
 
@@ -31,9 +31,9 @@ enum { WALK, FLOAT, BOOL, SCALAR }; /* what becomes of the value in a slot */
 
 /* The objects that a Walker holds. */
 enum {
-    ACTIONS, IS_MODE_ON, WITHOUT_MODE, SLOTS, REPACK, /* its arguments */
-    ARRAY_ACTION, FROM_PRIVATE, REFUSAL, MAKES,       /* of its LeafConverter */
-    UNCHANGED, KEEP, CONTAINER, DICT, LIST, TUPLE,    /* of the walk in Python */
+    HANDLERS, IS_MODE_ON, WITHOUT_MODE, SLOTS, REPACK, /* its arguments */
+    ARRAY_HANDLER, FROM_PRIVATE, REFUSAL, MAKES,       /* from its LeafConverter */
+    UNCHANGED, KEEP, CONTAINER, DICT, LIST, TUPLE,    /* from the walk in Python */
     OPEN, PYTHON_WALK, SLOT_TYPE, PATH_OF, LOCATE, REPORT_KEPT, REFUSE_CYCLE,
     HELD
 };
@@ -46,8 +46,8 @@ typedef struct {
     PyObject *scalar[MAX_SLOTS]; /* borrowed from SLOTS */
     unsigned char kind[MAX_SLOTS];
     Py_ssize_t slots;
-    unsigned long long plain; /* the numbers of the dtypes that FROM_PRIVATE takes as they are */
-    npy_intp large;           /* so many bytes are copied into aligned memory */
+    unsigned long long plain; /* a bit for the number of each dtype that FROM_PRIVATE takes as it is */
+    npy_intp large;           /* from this many bytes on, copies go into aligned memory */
     char takes_bools, hands_over, takes, shares, counts_prove;
 } Walker;
 
@@ -56,10 +56,10 @@ typedef struct {
     Walker *walker;
     State *state;
     Py_ssize_t slot;
-    PyObject *memo; /* from id to (container, result), as in Python; NULL until there is one */
+    PyObject *memo; /* from id to (container, result), as in Python; NULL until it is needed */
 } Call;
 
-/* A container that is being walked: what is on the way to a leaf. */
+/* A container that is being walked: one step on the path to a leaf. */
 typedef struct Frame {
     const struct Frame *up;
     PyObject *container, *keys, *node;
@@ -71,7 +71,7 @@ typedef struct Frame {
 static PyObject *convert(Call *call, PyObject *value, int unshared, const Frame *up);
 static PyObject *copied(PyObject *module, PyObject *value);
 
-/* What the small types at the end are: objects that they call or compare. */
+/* What the small types at the end consist of: the objects that they call or compare. */
 #define MAX_HELD 8
 
 typedef struct {
@@ -85,7 +85,7 @@ static PyObject *copy_first_call(Holder *self, PyObject *args, PyObject *options
 
 /* ---- the proof ---------------------------------------------------------------------------------- */
 
-/* Whether there is one reference to a value, which its container has. */
+/* Whether the only reference to a value is the one that its container holds. */
 static inline int is_unshared(PyObject *value)
 {
 #ifndef Py_GIL_DISABLED
@@ -93,11 +93,11 @@ static inline int is_unshared(PyObject *value)
 #elif PY_VERSION_HEX >= 0x030E0000
     return PyUnstable_Object_IsUniquelyReferenced(value);
 #else
-    return value == NULL; /* never: there is nobody to ask */
+    return value == NULL; /* never: there is no way to tell */
 #endif
 }
 
-/* The same where an iterator has given us one more; without the GIL, there is nobody to ask. */
+/* The same where an iterator has given us one more reference; without the GIL, there is no way to tell. */
 #ifndef Py_GIL_DISABLED
 #define IS_UNSHARED_BUT_FOR_US(value) (Py_REFCNT(value) <= 2)
 #else
@@ -114,7 +114,7 @@ static int are_zero_or_one(PyArrayObject *bools)
     return seen <= 1;
 }
 
-/* The strides of an axis with fewer than two elements may be anything, even where it is contiguous. */
+/* The strides of an axis with fewer than two elements may be anything, even if the array is contiguous. */
 static int has_odd_strides(PyArrayObject *array)
 {
     npy_intp item = PyArray_ITEMSIZE(array);
@@ -127,7 +127,7 @@ static int has_odd_strides(PyArrayObject *array)
     return 0;
 }
 
-/* Whether a value is an array that the target takes as it is: no cast, and no look at its values. */
+/* Whether a value is an array that the target takes as it is: without a cast, and bools only as 0 and 1. */
 static int is_plain(Walker *walker, PyObject *value)
 {
     const int shareable = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE;
@@ -146,7 +146,7 @@ static int is_plain(Walker *walker, PyObject *value)
         || (number == NPY_BOOL && walker->takes_bools && !walker->shares && are_zero_or_one(array));
 }
 
-/* The proof: whether nobody else sees the memory of a plain array. `mine`: nobody else can reach it. */
+/* The proof: whether nobody else sees a plain array's memory. `mine`: nobody else can reach the array. */
 static int is_takeable(Walker *walker, PyArrayObject *array, int mine)
 {
     const int owned = NPY_ARRAY_OWNDATA | NPY_ARRAY_WRITEABLE;
@@ -156,7 +156,7 @@ static int is_takeable(Walker *walker, PyArrayObject *array, int mine)
 
 /* ---- paths and errors --------------------------------------------------------------------------- */
 
-/* The path to what the last frame is at. */
+/* The path to the value that the innermost frame is at. */
 static PyObject *path_to(Call *call, const Frame *frame)
 {
     PyObject *steps = PyList_New(0), *path = NULL;
@@ -177,7 +177,8 @@ static PyObject *path_to(Call *call, const Frame *frame)
     return path;
 }
 
-/* Replace the error that is set by the one to raise: with its path, `refusal` if a framework refused. */
+/* Replace the current error with the one to raise: with its path, and by way of `refusal` if a framework
+ * refused an array. */
 static void locate(Call *call, const Frame *frame, PyObject *refused)
 {
     PyObject *type, *error, *traceback, *path = NULL, *better = NULL;
@@ -212,7 +213,7 @@ static void locate(Call *call, const Frame *frame, PyObject *refused)
     Py_XDECREF(traceback);
 }
 
-/* Tell whoever wants to know that a leaf stays as it is. */
+/* Return a leaf that stays as it is, after telling the slot's `on_keep`, if it has one. */
 static PyObject *keep(Call *call, PyObject *leaf, const Frame *frame)
 {
     PyObject *slot = PyTuple_GET_ITEM(call->walker->held[SLOTS], call->slot), *told = NULL;
@@ -239,7 +240,7 @@ static int has_changed(PyObject *dict, Py_ssize_t size)
     return 1;
 }
 
-/* What to iterate over: without the GIL, other threads may change a container that they can reach. */
+/* What to iterate over: without the GIL, a copy of a container that other threads can reach and change. */
 static PyObject *stable(PyObject *container, const Frame *frame)
 {
 #ifdef Py_GIL_DISABLED
@@ -273,7 +274,7 @@ static PyObject *convert_dict(Call *call, PyObject *old, Frame *frame)
     return new;
 }
 
-/* Of a list or a tuple: a list of the new values. */
+/* Return a list of the converted items of a list or tuple. */
 static PyObject *convert_items(Call *call, PyObject *old, Frame *frame)
 {
     PyObject *items = stable(old, frame), *new = items ? PyList_New(0) : NULL;
@@ -289,7 +290,7 @@ static PyObject *convert_items(Call *call, PyObject *old, Frame *frame)
     return new;
 }
 
-/* Of any other container: a list of the new values, of which the iterator holds each one more time. */
+/* Return a list of the converted values of any other container. The iterator gives us a reference to each. */
 static PyObject *convert_values(Call *call, PyObject *values, Frame *frame)
 {
     PyObject *iterator = PyObject_GetIter(values), *value, *new = PyList_New(0);
@@ -346,7 +347,7 @@ static PyObject *convert_deep(Call *call, PyObject *value, const Frame *up)
     if ((path = path_to(call, up))
         && (slot = PyObject_CallFunctionObjArgs(held[SLOT_TYPE], path, PyTuple_GET_ITEM(outer, 1), NULL))) {
         found = PyObject_CallFunction(
-            held[PYTHON_WALK], "([O](O)OO)", value, slot, held[ACTIONS], call->memo);
+            held[PYTHON_WALK], "([O](O)OO)", value, slot, held[HANDLERS], call->memo);
     }
     if (found) {
         new = PySequence_GetItem(found, 0);
@@ -435,7 +436,7 @@ static PyObject *convert_container(
 
 /* ---- a value ------------------------------------------------------------------------------------ */
 
-/* What a table of types, which fills itself, has for a value. */
+/* Return what a table of types, which fills itself, has for a value's type. */
 static PyObject *look_up(PyObject *table, PyObject *value)
 {
     PyObject *type = (PyObject *)Py_TYPE(value), *found;
@@ -446,10 +447,10 @@ static PyObject *look_up(PyObject *table, PyObject *value)
 #else
     found = Py_XNewRef(PyDict_GetItemWithError(table, type));
 #endif
-    return found || PyErr_Occurred() ? found : PyObject_GetItem(table, type); /* which decides */
+    return found || PyErr_Occurred() ? found : PyObject_GetItem(table, type); /* __missing__ decides */
 }
 
-/* The target's array of a plain one; NULL without an error if what it made has no values. */
+/* The target's array for a plain one; NULL without an error if the result has no values. */
 static PyObject *hand_over(Call *call, PyObject *array, const Frame *up)
 {
     PyObject *makes = call->walker->held[MAKES];
@@ -463,8 +464,8 @@ static PyObject *hand_over(Call *call, PyObject *array, const Frame *up)
     return new;
 }
 
-/* A plain array to the target, or a copy of it where somebody else sees it; NULL without an error for
- * what is left to the action. */
+/* Hand a plain array to the target, or a copy of it if somebody else sees it; NULL without an error for what
+ * is left to the handler. */
 static PyObject *convert_plain(Call *call, PyObject *value, int mine, const Frame *up)
 {
     Walker *walker = call->walker;
@@ -482,7 +483,7 @@ static PyObject *convert_plain(Call *call, PyObject *value, int mine, const Fram
     return new;
 }
 
-/* An array of another framework, by its copy in NumPy. */
+/* Convert an array of another framework through its copy in NumPy. */
 static PyObject *convert_copied(Call *call, PyObject *const held[], PyObject *value, const Frame *up)
 {
     PyObject *copy = PyObject_CallOneArg(held[COPY], value), *new = NULL;
@@ -512,7 +513,7 @@ static PyObject *convert_leaf(Call *call, PyObject *action, PyObject *value, int
         PyObject *copied = convert_copied(call, ((Holder *)action)->held, value, up);
         return copied == walker->held[KEEP] ? (Py_DECREF(copied), keep(call, value, up)) : copied;
     }
-    if (action == walker->held[ARRAY_ACTION] && is_plain(walker, value)) {
+    if (action == walker->held[ARRAY_HANDLER] && is_plain(walker, value)) {
         PyObject *new = convert_plain(call, value, mine, up);
         if (new || PyErr_Occurred()) {
             return new;
@@ -536,13 +537,13 @@ static PyObject *convert_leaf(Call *call, PyObject *action, PyObject *value, int
 static PyObject *convert(Call *call, PyObject *value, int unshared, const Frame *up)
 {
     PyObject **held = call->walker->held, *new = NULL;
-    Py_INCREF(value); /* it stays, whatever is called from here on */
-    PyObject *action = look_up(held[ACTIONS], value);
+    Py_INCREF(value); /* keeps it alive, whatever is called from here on */
+    PyObject *action = look_up(held[HANDLERS], value);
     if (action == held[UNCHANGED]) {
         new = Py_NewRef(value);
     }
     else if (action == held[DICT] && unshared && PyDict_GET_SIZE(value) == 0) {
-        new = PyDict_New(); /* as many infos are */
+        new = PyDict_New(); /* empty, as many infos are */
     }
     else if (action && (PyObject *)Py_TYPE(action) == held[CONTAINER]) {
         new = convert_container(call, action, value, unshared, up);
@@ -551,7 +552,7 @@ static PyObject *convert(Call *call, PyObject *value, int unshared, const Frame 
         new = convert_leaf(call, action, value, unshared, up);
     }
     else {
-        locate(call, up, NULL); /* its type could not be asked */
+        locate(call, up, NULL); /* its type could not be looked up */
     }
     Py_XDECREF(action);
     Py_DECREF(value);
@@ -630,7 +631,7 @@ static int is_mode_on(Walker *self)
     return is_on;
 }
 
-/* The same method again, in the context without the mode. */
+/* Call the same method again, in a context without the mode. */
 static PyObject *in_context(Walker *self, const char *method, PyObject *box)
 {
     PyObject *context = PyObject_CallNoArgs(self->held[WITHOUT_MODE]), *new = NULL;
@@ -663,7 +664,7 @@ static PyObject *walker_convert(Walker *self, PyObject *box)
     if (is_on) {
         return is_on < 0 ? NULL : in_context(self, "convert", box);
     }
-    if ((value = only_in(box)) == NULL) { /* again, for somebody else's code was called */
+    if ((value = only_in(box)) == NULL) { /* again, because other code was called */
         return NULL;
     }
     Call call = {self, state_of(Py_TYPE(self)), 0, NULL};
@@ -683,7 +684,7 @@ static PyObject *walker_unpack(Walker *self, PyObject *box)
         return NULL;
     }
     int alone = is_unshared(values);
-    Py_INCREF(values); /* it stays, whatever is called */
+    Py_INCREF(values); /* keeps it alive, whatever is called */
     if (!PyTuple_CheckExact(values) || PyTuple_GET_SIZE(values) != self->slots) {
         PyObject *packed = PyObject_CallOneArg(self->held[REPACK], values);
         if (packed && PyList_SetSlice(box, 0, PyList_GET_SIZE(box), NULL) < 0) {
@@ -734,11 +735,11 @@ static void walker_dealloc(Walker *self)
     Py_DECREF(type);
 }
 
-/* What a LeafConverter tells: its array action, what it hands arrays to, and which. */
+/* Read from a LeafConverter its array handler, what it hands arrays to, and which arrays. */
 static int read_leaf(Walker *self, PyObject *leaf)
 {
     PyObject *plain = PyObject_GetAttrString(leaf, "plain_numbers"), *flag = NULL;
-    self->held[ARRAY_ACTION] = PyObject_GetAttrString(leaf, "array_handler");
+    self->held[ARRAY_HANDLER] = PyObject_GetAttrString(leaf, "array_handler");
     self->held[FROM_PRIVATE] = PyObject_GetAttrString(leaf, "from_private");
     self->held[REFUSAL] = PyObject_GetAttrString(leaf, "refusal");
     self->held[MAKES] = PyObject_GetAttrString(leaf, "makes");
@@ -761,7 +762,7 @@ static int read_leaf(Walker *self, PyObject *leaf)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* What becomes of each slot. */
+/* Read what becomes of each slot. */
 static int read_slots(Walker *self)
 {
     self->slots = PyTuple_GET_SIZE(self->held[SLOTS]);
@@ -801,7 +802,7 @@ static PyObject *walker_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNU
     if (self == NULL) {
         return NULL;
     }
-    self->held[ACTIONS] = Py_NewRef(actions);
+    self->held[HANDLERS] = Py_NewRef(actions);
     self->held[IS_MODE_ON] = Py_NewRef(is_on);
     self->held[WITHOUT_MODE] = Py_NewRef(without);
     self->held[REPACK] = Py_NewRef(repack);
@@ -833,7 +834,7 @@ static PyType_Slot walker_type_slots[] = {
 
 /* ---- small arrays ------------------------------------------------------------------------------- */
 
-/* Whether the error that is set says no to a probe; nothing else may be cleared. */
+/* Whether the current error only means that a probe failed, and may be cleared; no other error may. */
 static int is_refusal(void)
 {
     return PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError);
@@ -848,8 +849,8 @@ static PyArrayObject *plain_array(PyObject *value)
     return is_plain ? array : NULL;
 }
 
-/* Other threads run while much is copied. They may write, as they may whenever NumPy copies; but `resize`
- * refuses to free what has one more reference. */
+/* Other threads run during large copies. They may write to the array, as they may whenever NumPy copies; but
+ * the extra reference keeps `resize` from freeing its memory. */
 static void copy_bytes(void *to, PyArrayObject *array)
 {
     size_t bytes = (size_t)PyArray_NBYTES(array);
@@ -916,8 +917,8 @@ static PyObject *halved(PyObject *Py_UNUSED(module), PyObject *value)
     return copy;
 }
 
-/* The array of some 32-bit words, as `place` says: its first word, the one after its last, its shape and dtype,
- * and the bit of a flag. */
+/* The array stored in some 32-bit words. `place` has its first word, the one after its last, its shape, its
+ * dtype, and, for bools, the bit that each word holds them in. */
 static PyObject *array_of_words(PyArrayObject *words, PyObject *place)
 {
     Py_ssize_t start, stop;
@@ -1034,7 +1035,7 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNU
     return holder_new(type, args, READER_HOLDS);
 }
 
-/* Whether an array lies in a piece of memory. */
+/* Whether an array lies within a piece of memory. */
 static int lies_within(PyObject *array, PyObject *address, Py_ssize_t length)
 {
     size_t start = PyLong_AsSize_t(address), first, bytes;
@@ -1046,7 +1047,7 @@ static int lies_within(PyObject *array, PyObject *address, Py_ssize_t length)
     return start && start <= first && first - start + bytes <= (size_t)length;
 }
 
-/* What NumPy sees of an array; None where in doubt: the framework's own `to_numpy` says what is wrong, if
+/* What NumPy sees of an array; None if in doubt: the framework's own `to_numpy` then says what is wrong, if
  * anything is. */
 static PyObject *reader_view(Holder *self, PyObject *value)
 {
@@ -1074,7 +1075,7 @@ static PyObject *reader_copy(Holder *self, PyObject *value)
 {
     PyObject *seen = reader_view(self, value), *copy = NULL;
     if (seen) {
-        copy = copied(NULL, seen); /* None of None */
+        copy = copied(NULL, seen); /* None for None */
         Py_DECREF(seen);
     }
     return copy;
@@ -1109,14 +1110,14 @@ static PyType_Slot reader_slots[] = {
     {Py_tp_dealloc, holder_dealloc},
     {0, NULL}};
 
-/* ---- CopyFirst: the handler of another framework's arrays --------------------------------------- */
+/* ---- CopyFirst: the handler for another framework's arrays -------------------------------------- */
 
 static PyObject *copy_first_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(options))
 {
     return holder_new(type, args, COPY_FIRST_HOLDS);
 }
 
-/* What the walk in Python does; the one in C hands a plain copy over by itself. */
+/* For the walk in Python; the one in C hands plain copies over by itself. */
 static PyObject *copy_first_call(Holder *self, PyObject *args, PyObject *Py_UNUSED(options))
 {
     PyObject *value, *mine, *copy, *found = NULL;
@@ -1138,7 +1139,7 @@ static PyType_Slot copy_first_slots[] = {
     {Py_tp_dealloc, holder_dealloc},
     {0, NULL}};
 
-/* ---- MemberCaster: the commonest actions, to members of the action space ------------------------ */
+/* ---- MemberCaster: the most common actions as members of the action space ----------------------- */
 
 enum { TABLE, FALLBACK, MEMBERS, CAST, DTYPE, OWNER, SPACE, REFRESH, MEMBER_CASTER_HOLDS };
 
@@ -1151,7 +1152,7 @@ static PyObject *member_caster_new(PyTypeObject *type, PyObject *args, PyObject 
     return holder_new(type, args, MEMBER_CASTER_HOLDS);
 }
 
-/* The member of a Discrete space that a Python integer stands for; NULL for any other. */
+/* The member of a Discrete space that a Python integer stands for; NULL for anything else. */
 static PyObject *member(Holder *self, PyObject *found)
 {
     if (!PyLong_CheckExact(found)) {
@@ -1162,12 +1163,12 @@ static PyObject *member(Holder *self, PyObject *found)
         ? Py_NewRef(PyList_GET_ITEM(self->held[MEMBERS], index)) : NULL;
 }
 
-/* What a probe found, as a member; NULL without an error where the fallback has to say. */
+/* What a probe found, as a member; NULL without an error if the fallback has to decide. */
 static PyObject *member_of(Holder *self, PyObject *found)
 {
     if (PyList_CheckExact(self->held[MEMBERS])) {
         PyObject *new = member(self, found);
-        PyErr_Clear(); /* an integer that is too large is no member */
+        PyErr_Clear(); /* an integer that is too large is not a member */
         return new;
     }
     if (!PyArray_CheckExact(found)) {
@@ -1175,7 +1176,7 @@ static PyObject *member_of(Holder *self, PyObject *found)
     }
     PyArrayObject *array = (PyArrayObject *)found;
     if ((PyObject *)PyArray_DESCR(array) == self->held[DTYPE]) {
-        return Py_NewRef(found); /* a member; or not of its shape, and then it goes as it is */
+        return Py_NewRef(found); /* a member; or of another shape, and then it is passed on as it is */
     }
     return PyTypeNum_ISNUMBER(PyArray_TYPE(array)) ? PyObject_CallOneArg(self->held[CAST], found) : NULL;
 }
@@ -1239,13 +1240,13 @@ static PyMethodDef functions[] = {
     {"copied", copied, METH_O, "Return a copy of a plain array; None for any other."},
     {"copied_from", copied_from, METH_O, "Return a copy of what NumPy sees of an array; None where in doubt."},
     {"from_words", from_words, METH_VARARGS, "Return the arrays of which an array of words is made up."},
-    {"halved", halved, METH_O, "Return a 64-bit array in half of the bits; None where values are lost."},
+    {"halved", halved, METH_O, "Return a 64-bit array as a 32-bit one; None if values would be lost."},
     {NULL}};
 
 static int module_exec(PyObject *module)
 {
     State *state = PyModule_GetState(module);
-    /* Not PyArray_ImportNumPyAPI, which asks once a process: where NumPy refuses a subinterpreter, so do we. */
+    /* Not PyArray_ImportNumPyAPI, which asks once per process: we refuse subinterpreters where NumPy does. */
     if (_import_array() < 0 || !(state->name_open = PyUnicode_InternFromString("open"))
         || !(state->name_build = PyUnicode_InternFromString("build"))
         || !(state->name_counted = PyUnicode_InternFromString("counted"))
@@ -1291,7 +1292,7 @@ static void module_free(void *module)
 static PyModuleDef_Slot module_slots[] = {
     {Py_mod_exec, module_exec},
 #ifdef Py_mod_multiple_interpreters
-    /* Each has a state of its own; but NumPy's table of functions is one a process. */
+    /* Each interpreter has its own state, but NumPy's table of functions is one per process. */
     {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_SUPPORTED},
 #endif
 #ifdef Py_mod_gil

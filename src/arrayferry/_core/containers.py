@@ -1,7 +1,7 @@
-"""How each container is opened, and built again as itself: whole, or not at all.
+"""How each container is opened, and rebuilt as the same type: completely, or not at all.
 
-`objects.py` does it for subclasses and dataclasses, `mappings.py` for other mappings. What their code raises,
-and what would be lost, is an `UnsupportedError` that names `register_container`.
+`objects.py` handles subclasses and dataclasses, `mappings.py` other mappings. If their code raises, or if
+something would be lost, the result is an `UnsupportedError` that points to `register_container`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ TUPLE = Container(
 
 
 def _build_object_array(old: np.ndarray[Any, Any], shape: Any, new: list[Any]) -> np.ndarray[Any, Any]:
-    # One by one: assigned as a whole, arrays among the elements would be broadcast.
+    # One by one: a single assignment would broadcast the elements that are arrays.
     array = np.empty(old.shape, object)
     for index, element in zip(np.ndindex(old.shape), new):
         array[index] = element
@@ -91,13 +91,13 @@ def wrap_errors(call: Callable[_P, _T], what: Callable[_P, str], hint: str) -> C
 def _guarded(
     cls: type, open: Callable[[Any], Any], build: Callable[[Any, Any, list[Any]], Any], **options: Any
 ) -> Container:
-    """Return a container whose class may run code of its own when it is read or built."""
+    """Return the container for a class that may run its own code when an object is read or built."""
     kind = cls.__qualname__
     hint = f"arrayferry.register_container({kind}, values=..., build=...)"
     one = with_article(kind)
     return Container(
         wrap_errors(open, lambda old: f"{one} cannot be read", hint),
-        wrap_errors(build, lambda old, keys, new: f"{one} cannot be built again", hint),
+        wrap_errors(build, lambda old, keys, new: f"{one} cannot be rebuilt", hint),
         **options,
     )
 
@@ -105,7 +105,7 @@ def _guarded(
 def _open_proxy(old: Any) -> tuple[tuple[()], list[Any]]:
     (shown,) = gc.get_referents(old)
     if container_of(type(shown)) is None:
-        raise TypeError(f"it shows {with_article(type(shown).__name__)}, which is no container")
+        raise TypeError(f"it wraps {with_article(type(shown).__name__)}, which is not a container")
     return (), [shown]
 
 
@@ -113,7 +113,7 @@ def _open_proxy(old: Any) -> tuple[tuple[()], list[Any]]:
 
 
 def container_of(cls: type) -> Container | None:
-    """Return how containers of this type are opened and built; None if it is no container."""
+    """Return how containers of this type are opened and built; None if the type is not a container."""
     if (known := registered_container(cls)) is not None:
         return known
     if cls in _EXACT:
@@ -123,7 +123,7 @@ def container_of(cls: type) -> Container | None:
 
 
 def _functions_of(cls: type) -> Functions | None:
-    """Return what opens and builds objects of a type; None if they stay as they are."""
+    """Return the functions that open and build objects of a type; None if they stay as they are."""
     for name, functions in _named.items():
         if (base := find_class(name)) is not None and issubclass(cls, base):
             return functions
@@ -153,7 +153,7 @@ _EXACT: dict[type, Container] = {
         MappingProxyType,
         _open_proxy,
         lambda old, keys, new: MappingProxyType(new[0]),
-        format_key=lambda keys, index: "",  # its items are those of what it shows
+        format_key=lambda keys, index: "",  # its items are those of the mapping that it shows
     ),
 }
 
@@ -161,21 +161,22 @@ _named: dict[str, Functions | None] = {}
 
 
 def register_named(name: str, functions: Functions | None) -> None:
-    """Say how to open and build objects of a class that may not be imported.
+    """Register how to open and build objects of a class whose module need not be imported yet.
 
     Args:
         name: the class, as `"module:name"`.
-        functions: what opens and builds, as in `Container`; None for objects that stay as they are.
+        functions: the ones that open and build, as in `Container`; None for objects that stay as they are.
     """
     _named[name] = functions
 
 
-# Asked about dataclasses, and about what is no container otherwise: `(class, our own way)` to a better one.
+# Consulted for dataclasses, and for types that are not containers otherwise: `(class, our own functions)` to
+# better ones, or None.
 _registries: list[Callable[[type, Functions | None], Functions | None]] = []
 
 
 def register_registry(find: Callable[[type, Functions | None], Functions | None]) -> None:
-    """Ask a library that has a registry of its own, which knows what in a container is not to be touched."""
+    """Register a lookup in a library's own registry, which knows what in a container must not be touched."""
     _registries.append(find)
 
 
@@ -188,13 +189,13 @@ def register_container(
     build: Callable[[_T, list[Any]], _T],
     keys: Callable[[_T], Iterable[Any]] | None = None,
 ) -> None:
-    """Make a type, and its subclasses, a container whose values are converted.
+    """Treat a type and its subclasses as containers whose values are converted.
 
     Args:
         cls: the type.
-        values: its values, each of them a leaf or another container.
-        build: `(original, converted values)` to a new container; the original stays as it is.
-        keys: what the values are called in messages; their positions if not given.
+        values: `(original)` to its values, each of them a leaf or another container.
+        build: `(original, converted values)` to a new container; it must not modify the original.
+        keys: `(original)` to the names of the values in messages; by default, their positions.
 
     Example:
         >>> import arrayferry

@@ -34,18 +34,18 @@ __all__ = [
 
 _T = TypeVar("_T")
 
-# How a framework is named: by its name, by its module, or by its record.
+# What identifies a framework: its name, its module, or its record.
 Namespace: TypeAlias = "str | ModuleType | Framework"
 
 _registered_leaves: dict[type, Callable[[Any, Converter], Any]] = {}
 
 
 def register_leaf(cls: type[_T], become: Callable[[_T, Converter], Any]) -> None:
-    """Say what objects of a type, and of its subclasses, become.
+    """Register what objects of a type and its subclasses become.
 
     Args:
         cls: the type.
-        become: `(value, converter)` to the converted value; call the converter on what is inside.
+        become: `(value, converter)` to the converted value; call the converter on any values inside it.
 
     Example:
         >>> import arrayferry
@@ -58,7 +58,7 @@ def register_leaf(cls: type[_T], become: Callable[[_T, Converter], Any]) -> None
     forget_decisions()
 
 
-# Asked in this order what is registered for a type.
+# Consulted in this order for what is registered for a type.
 leaf_tables: list[Callable[[type], Callable[[Any, Converter], Any] | None]] = [
     lambda cls: find_base(_registered_leaves, cls)
 ]
@@ -69,20 +69,20 @@ def _registered_leaf(cls: type) -> Callable[[Any, Converter], Any] | None:
 
 
 def is_registered(cls: type) -> bool:
-    """Return whether a user has said what objects of this type become."""
+    """Return whether a user has registered what objects of this type become."""
     return _registered_leaf(cls) is not None or containers.registered_container(cls) is not None
 
 
 class Converter:
-    """`convert` with its decisions made: build it once, call it often. It can be pickled.
+    """A reusable `convert`: build it once, call it often. It can be pickled.
 
-    A call copies what could have been taken over, because Python keeps a reference to the argument of a
-    call; `take` does not.
+    A call copies even memory that could have been taken over, because Python keeps a reference to the
+    argument during the call; `take` avoids this copy.
 
     Args:
         to: the target, by name (`"numpy"`) or as a module (`numpy`).
-        device: where the arrays go, by the framework's name for it or as its object.
-        copy: None for arrays that are yours, sharing memory only where nobody can tell;
+        device: where the arrays go: the framework's name for the device, or its device object.
+        copy: None for arrays that belong to you, sharing memory only where nobody can tell;
             True for new memory, always; False for shared memory, or a `SharingError`.
         dtypes: casts to make on the way, such as `{"float64": "float32"}`.
 
@@ -95,7 +95,7 @@ class Converter:
 
     _converts_numbers = True  # whether Python's numbers become arrays
 
-    # Shown the first arrays of each type with their framework, until it returns True.
+    # Called with the framework and the array for each array that is met, until it returns True.
     _on_array: Callable[[Framework, Any], bool] | None = None
 
     def __init__(
@@ -131,11 +131,11 @@ class Converter:
         array([1., 1., 1.])
         """
         box = [value]
-        del value  # so that the box alone holds it, if the caller holds it no more
+        del value  # so that the box alone holds it, if the caller no longer does
         return self._convert_box(box)
 
     def _walker(self, slots: Sequence[Slot], repack: Callable[[Any], Any] = tuple) -> Any:
-        """Return what converts boxes of these values."""
+        """Return a walker that converts boxes with these slots."""
         mode = self.framework._fast.mode()
         if speedups is None:
             return walk.Walker(self._handlers, mode, slots, repack)
@@ -143,32 +143,32 @@ class Converter:
 
     @property
     def device_name(self) -> Any:
-        """The device by name, which can be pickled where its object cannot."""
+        """The device's name, which can be pickled even if the device object cannot."""
         return None if self.device is None else self.framework.devices.name(self.device)
 
     def __repr__(self) -> str:
-        """As it would be made again."""
+        """Return the call that would build it again."""
         options = f"device={self.device_name!r}, copy={self.copy!r}, dtypes={self.dtypes!r}"
         return f"Converter({self.framework.name!r}, {options})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By names: functions and devices stay here."""
+        """Pickle names only: functions and device objects are left out."""
         arguments = self.framework.name, self.device_name, self.copy, self.dtypes, self._converts_numbers
         return _rebuild, arguments
 
     def _decide_handler(self, cls: type) -> Handler:
-        """Return what becomes of objects of a type. Asked once for each."""
+        """Return the handler for a type. Called once for each type."""
         if become := _registered_leaf(cls):
             return self._registered_handler(cls, become)
         return self._decide_unregistered(cls)
 
     def _decide_unregistered(self, cls: type) -> Handler:
-        """Return what becomes of objects of a type, whatever leaves are registered."""
+        """Return the handler for a type, ignoring registered leaves."""
         leaf = self._leaf
         if (registered := containers.registered_container(cls)) is not None:
             return registered
         if issubclass(cls, Enum):
-            return unchanged  # a member is what it is, whatever it is made of
+            return unchanged  # a member stays itself, whatever its value is
         if cls in (bool, str, bytes, type(None)):
             return unchanged
         if cls in (int, float, complex):
@@ -176,7 +176,7 @@ class Converter:
         if issubclass(cls, np.generic):
             return leaf.numpy_scalar
         if issubclass(cls, np.ma.MaskedArray):
-            return leaf.array_without_counterpart  # a mask has none
+            return leaf.array_without_counterpart  # a mask has no counterpart
         if framework := framework_of(cls):
             is_numpy = issubclass(cls, np.ndarray)
             return self._showing(
@@ -185,15 +185,15 @@ class Converter:
         return containers.container_of(cls) or unchanged
 
     def _showing(self, cls: type, framework: Framework, handler: Callable[[Any, bool], Any]) -> Handler:
-        """Return the handler for arrays, which shows them to `_on_array` as long as there is one."""
+        """Return the handler for arrays, which first shows each to `_on_array`, as long as there is one."""
         if self._on_array is None:
             return handler
 
         def show(array: Any, mine: bool) -> Any:
-            on_array = self._on_array  # once: another thread may end it meanwhile
+            on_array = self._on_array  # read once: another thread may unset it meanwhile
             if on_array is None or on_array(framework, array):
                 self._on_array = None
-                self._handlers.pop(cls, None)  # so that it is decided anew, without this
+                self._handlers.pop(cls, None)  # so that it is decided again, without `show`
             return handler(array, mine)
 
         return show
@@ -205,11 +205,11 @@ class Converter:
             except FerryError as error:
                 raise error.inside("value")  # noqa: B904  (it is the same error)
 
-        what = f"what is registered for {cls.__qualname__} raised"
-        return containers.wrap_errors(handler, lambda value, mine: what, "repair the registered function")
+        what = f"the function registered for {cls.__qualname__} raised"
+        return containers.wrap_errors(handler, lambda value, mine: what, "fix the registered function")
 
 
-# What the walk in C has in common with the one in Python.
+# What the walk in C shares with the one in Python, in the order that `_speedups.c` expects.
 _FOR_C = (
     unchanged,
     KEEP,
@@ -230,7 +230,7 @@ _FOR_C = (
 def keeping_numbers(to: Namespace, device: Any = None, *, copy: bool | None = None) -> Converter:
     """Return a converter that leaves Python's numbers as they are."""
     converter = Converter(to, device, copy=copy)
-    converter._converts_numbers = False  # no type is decided yet
+    converter._converts_numbers = False  # in time: no type is decided yet
     return converter
 
 
@@ -251,8 +251,8 @@ def convert(
 ) -> Any:
     """Convert every array and number in a structure to another framework.
 
-    Containers come back as themselves, strings and other objects as they are. What you receive is
-    yours, unless `copy=False`. The arguments are those of `Converter`.
+    Containers come back as the same type, strings and other objects unchanged. The arrays that you
+    receive are yours, unless `copy=False`. The arguments are those of `Converter`.
 
     Example:
         >>> import arrayferry, numpy as np
@@ -262,19 +262,19 @@ def convert(
                [0, 1, 2]], dtype=uint8), 'mission': 'go left'}
 
     Raises:
-        FerryError: one of its kinds, with the path of the leaf, the reason, and what to do.
+        FerryError: one of its subclasses, with the path of the leaf, the reason, and what to do.
     """
     if unknown:
         refuse_unknown(unknown, ["device", "copy", "dtypes"], of="convert")
     box = [value]
-    del value  # so that the box alone holds it, if the caller holds it no more
+    del value  # so that the box alone holds it, if the caller no longer does
     return _converter(to, device, copy, tuple(dtype_names(dtypes).items()))._convert_box(box)
 
 
 def _converter(
     to: Namespace, device: Any, copy: bool | None, dtypes: tuple[tuple[Any, Any], ...]
 ) -> Converter:
-    """Return a converter for these arguments, made once where they can be remembered."""
+    """Return a converter for these arguments, from the cache if they are hashable."""
     try:
         hash((to, device))
     except TypeError:

@@ -1,6 +1,6 @@
 """Every rule about dtypes: which one a leaf gets, which values it holds, and what may not be lost.
 
-A leaf keeps its dtype where the target has it, and otherwise gets the next one that holds its values.
+A leaf keeps its dtype if the target has it, and otherwise gets the next one that holds its values.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _FLOAT8 = tuple(
     for kind in ["e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu"]
 )
 
-# The dtypes that NumPy holds only through ml_dtypes. (The four-bit integers are not here: outside
-# their own framework they have no counterpart.)
+# The dtypes that NumPy holds only through ml_dtypes. (The four-bit integers are not listed:
+# outside their own framework they have no counterpart.)
 ML_DTYPES = frozenset({"bfloat16", *_FLOAT8})
 
-# What each dtype may become, best first. Every step before a `!` holds all values; a step marked
-# with `!` is checked value by value, or rounds as the framework's own users expect.
+# What each dtype may become, best first. Every rung without a `!` holds all values; one with a `!`
+# is checked value by value, or rounds as the framework's own users expect.
 _LADDERS = {
     "bool": "bool",
     "int8": "int8 int16 int32 int64",
@@ -66,13 +66,13 @@ _LADDERS = {
 # What every array framework is expected to hold: the dtypes of the array API standard, and float16.
 STANDARD = frozenset(_LADDERS) - ML_DTYPES
 
-# The dtypes that hold what Python's numbers hold, or as much as any does.
+# The dtypes that hold all of Python's numbers, or as many of them as any dtype does.
 WIDEST = {kind: np.dtype(name) for kind, name in WIDE.items()}
 
-# The casts that `halved` makes.
+# The casts that `halved` can make.
 _HALVES = {("float64", "float32"), ("int64", "int32"), ("uint64", "uint32")}
 
-# The default dtypes of Python's numbers, and the largest number that each holds for certain.
+# The default dtypes of Python's numbers, and the largest number that each is certain to hold.
 LARGEST: dict[str, tuple[np.dtype[Any], float]] = {
     "int32": (np.dtype("int32"), float(2**31 - 1)),
     "int64": (np.dtype("int64"), float(2**63 - 1024)),
@@ -85,7 +85,7 @@ _KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 
 
 def dtype_name(dtype: Any) -> str:
-    """Return the plain name of any framework's dtype, of a scalar type, or of a name.
+    """Return the plain name of any framework's dtype, of a scalar type, or of a qualified name.
 
     >>> dtype_name(np.dtype(">f4")), dtype_name(np.int8), dtype_name("xp.bfloat16")
     ('float32', 'int8', 'bfloat16')
@@ -95,7 +95,7 @@ def dtype_name(dtype: Any) -> str:
 
 
 def dtype_names(dtypes: Mapping[Any, Any] | None) -> dict[str, str]:
-    """Return the user's `dtypes=` as plain names, or raise when one of them is unknown."""
+    """Return the user's `dtypes=` as plain names, or raise if one of them is unknown."""
     if dtypes is not None and not isinstance(dtypes, Mapping):
         raise OptionError(f"dtypes={dtypes!r} is not valid", 'pass a mapping such as {"float64": "float32"}')
     names = {dtype_name(old): dtype_name(new) for old, new in (dtypes or {}).items()}
@@ -106,12 +106,12 @@ def dtype_names(dtypes: Mapping[Any, Any] | None) -> dict[str, str]:
 
 
 def is_known(dtype: Any) -> bool:
-    """Return whether it is one of the dtypes that frameworks share."""
+    """Return whether a dtype is one of those that frameworks share."""
     return dtype_name(dtype) in _LADDERS
 
 
 def promotes(old: np.dtype[Any], new: np.dtype[Any]) -> bool:
-    """Return whether a cast from `old` to `new` stays within its kind or goes to a later one.
+    """Return whether a cast from `old` to `new` stays within one kind or goes to a later one.
 
     >>> promotes(np.dtype("int8"), np.dtype("float32")), promotes(np.dtype("float32"), np.dtype("int8"))
     (True, False)
@@ -121,13 +121,13 @@ def promotes(old: np.dtype[Any], new: np.dtype[Any]) -> bool:
 
 
 class Cast(NamedTuple):
-    """How a leaf becomes one that the target has.
+    """How to cast a leaf to a dtype that the target has.
 
     Attributes:
         dtype: the dtype that it gets.
         same: whether it has that dtype already.
         check: whether values may be lost on the way.
-        halves: whether `halved` makes it.
+        halves: whether `halved` can make the cast.
     """
 
     dtype: np.dtype[Any]
@@ -136,7 +136,7 @@ class Cast(NamedTuple):
     halves: bool = False
 
 
-# A dtype, its number (equal dtypes may have two: int64 and longlong), and what the target has now.
+# A dtype, its number (it may differ between equal dtypes: int64 and longlong), and the target's dtypes now.
 _CastKey: TypeAlias = "tuple[np.dtype[Any], int, frozenset[str]]"
 
 
@@ -155,12 +155,12 @@ class Casts(dict[_CastKey, "Cast | None"]):
 
 
 def cast_for(dtype: np.dtype[Any], available: frozenset[str], wanted: str | None = None) -> Cast | None:
-    """Return how a leaf of `dtype` becomes one that the target has; None when it has no counterpart there.
+    """Return how to cast a leaf of `dtype` to one that the target has; None if it has no counterpart there.
 
     Args:
-        dtype: what the leaf is.
+        dtype: the leaf's dtype.
         available: the names of the dtypes that the target has.
-        wanted: what the user asked for instead, on purpose and so without a check.
+        wanted: the dtype that the user asked for instead; as this is deliberate, a cast to it is not checked.
 
     >>> cast_for(np.dtype("int64"), frozenset({"int32", "float32"}))
     Cast(dtype=dtype('int32'), same=False, check=True, halves=True)
@@ -177,12 +177,12 @@ def cast_for(dtype: np.dtype[Any], available: frozenset[str], wanted: str | None
 
 
 def _cast(old: np.dtype[Any], new: np.dtype[Any], check: bool = False) -> Cast:
-    # By number, for NumPy has two dtypes for one where two C types are one: int64 and longlong.
+    # Also by number: NumPy has two equal dtypes where two C types are the same, such as int64 and longlong.
     return Cast(new, old == new and old.num == new.num, check, check and (old.name, new.name) in _HALVES)
 
 
 def next_available(name: str, available: frozenset[str]) -> str:
-    """Return the name itself if the target has it, otherwise that of the next dtype that it has."""
+    """Return the first name on a dtype's ladder that the target has; the name itself if there is none."""
     rungs = (rung.lstrip("!") for rung in _LADDERS[name].split())
     return next((rung for rung in rungs if rung in available), name)
 
@@ -200,15 +200,15 @@ def _named_dtype(name: str) -> np.dtype[Any]:
     return np.dtype(name)
 
 
-# From a 64-bit array to one of 32 bits if nothing is lost, in one pass in C; None where it is in doubt.
+# From a 64-bit array to a 32-bit one if nothing is lost, in one pass in C; None if in doubt.
 halved: Callable[[Array], Array | None] = (lambda array: None) if speedups is None else speedups.halved
 
-# So many bytes can be looked at in less time than it takes to call a ufunc.
+# Up to this many bytes can be checked in less time than it takes to call a ufunc.
 _FEW_BYTES = 1024
 
 
 def canonical_bools(bools: Array) -> Array:
-    """Return the same array with each True as 1: to NumPy it may be any other byte, others rely on it."""
+    """Return the same array with each True stored as 1: NumPy allows any nonzero byte, others rely on 1."""
     if bools.nbytes > _FEW_BYTES or bools.tobytes().translate(None, b"\0\1"):
         np.not_equal(bools, False, out=bools)
     return bools
@@ -221,20 +221,20 @@ def cast_exactly(array: Array, dtype: np.dtype[Any]) -> tuple[Array, str]:
     (array([1, 2], dtype=int8), '2.5 at [1]')
     """
     with np.errstate(all="ignore"):
-        # NumPy warns of an imaginary part that is dropped; here it is found below.
+        # NumPy would warn about a dropped imaginary part; `first_lost` finds it below.
         new = (np.real(array) if dtype.kind != "c" else array).astype(dtype)
         return new, first_lost(array, new)
 
 
 def first_lost(old: Array, new: Array) -> str:
-    """Return the first value that the cast from `old` to `new` lost, with its place; empty if none was.
+    """Return the first value that the cast from `old` to `new` lost, with its index; empty if none was.
 
     A float may round, but a finite one may not become infinite; everything else must be equal.
 
     >>> first_lost(np.array([1, 2**40]), np.array([1, 0], np.int32))
     '1099511627776 at [1]'
     """
-    # Counted, because the methods `any` and `all` are written in Python.
+    # Counted, because the array methods `any` and `all` run Python code, which is slower.
     is_widened = old.dtype.kind == new.dtype.kind or new.dtype.kind == "c" or old.dtype.name in ML_DTYPES
     rounds = old.dtype.kind not in "biu" and new.dtype.kind in "fc" and is_widened
     if rounds and np.count_nonzero(np.isfinite(new)) == new.size:

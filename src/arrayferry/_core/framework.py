@@ -18,12 +18,12 @@ __all__ = ["WIDE", "Array", "Batches", "Devices", "FastPaths", "Framework", "Mod
 
 Array = NDArray[Any]
 
-# Tells whether a mode is on in which no array should be made, and makes the context without it.
+# A pair: tells whether a mode is on in which no array should be made; makes a context without that mode.
 Mode: TypeAlias = "tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]]"
 
 
 def only_cpu(framework: str) -> Callable[[Any], Any]:
-    """Return how a framework finds its devices that has only the CPU."""
+    """Return the `find` function of a framework that has only the CPU."""
 
     def find(spec: Any) -> Any:
         if spec is None or str(spec).lower() == "cpu":
@@ -38,15 +38,15 @@ _FIND_CPU = only_cpu("this framework")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Devices:
-    """The devices of a framework. The default is a framework that has only the CPU.
+    """The devices of a framework. By default, it has only the CPU.
 
     Attributes:
         find: `(spec)` to the framework's own device object; None stays None. An unknown device raises a
             `DeviceError` that lists the available ones.
         name: `(device)` to a name that `find` understands, for pickling.
         available: `()` to the names of the devices on this machine.
-        of: `(array)` to the device that it is on, and where an answer to it belongs; None for the default.
-        on_host: `(array)`, False when NumPy cannot see its memory.
+        of: `(array)` to the device that it is on, and that an answer to it belongs on; None for the default.
+        on_host: `(array)` to False if NumPy cannot see its memory, True otherwise.
 
     Example:
         >>> from arrayferry import Devices
@@ -76,17 +76,17 @@ class FastPaths:
             or None.
         plain_dtypes: `(device)` to the names of the dtypes whose arrays `from_private` takes as they are, at
             all times and whatever their bytes.
-        makes: `()` to the one type of what `from_private` returns; anything else has no values. None where
-            the type says nothing.
-        aliases: whether what `from_private` returns always lies on the very memory that it was given.
-        to_private: `(type)` to a function that makes a private NumPy array of an array of exactly that type,
-            and returns None where in doubt; or None.
-        to_view: the same for a view of its memory, for those who have read it before anybody can write.
-        item: `(type)` to a function that makes a Python number of a 0-d array of exactly that type, and no
-            number of any other array; or None.
+        makes: `()` to the type that `from_private` returns; a result of any other type has no values. None if
+            the type does not tell.
+        aliases: whether the result of `from_private` always uses the very memory that it was given.
+        to_private: `(type)` to a function that makes a private NumPy array from an array of exactly that
+            type, or returns None if in doubt; None if there is no such function.
+        to_view: the same for a view of the memory, for callers that finish reading before anybody can write.
+        item: `(type)` to a function that turns a 0-d array of exactly that type into a Python number, and any
+            other array into something else; None if there is no such function.
         mode: `()` to the framework's `Mode`.
         alignment: the bytes to which large private copies are aligned, for a framework that takes over
-            only such memory.
+            only aligned memory.
     """
 
     from_private: Callable[[Any], Callable[[Array], Any] | None] = lambda device: None
@@ -102,38 +102,38 @@ class FastPaths:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Batches:
-    """Batches of rows on many devices, private to arrayferry. The default is a framework without them.
+    """Batches of rows on many devices, private to arrayferry. By default, a framework has none.
 
     Attributes:
-        split: `(spec, rows)` to where arrays with so many rows go, and where everything else does; a
-            `DeviceError` where these rows cannot be split so.
+        split: `(spec, rows)` to the device for arrays with that many rows, and the device for everything
+            else; raises a `DeviceError` if these rows cannot be split that way.
         rows_here: `(array, device)` to this process's rows of an array that has those of all processes,
-            where `split` has made the device; any other array as it is.
+            if `split` made the device; any other array as it is.
     """
 
     split: Callable[[Any, int], tuple[Any, Any]] = lambda spec, rows: (spec, spec)
     rows_here: Callable[[Any, Any], Any] = lambda array, device: array
 
 
-# The dtypes that NumPy gives Python's numbers.
+# The dtypes that NumPy gives to Python's numbers.
 WIDE = {int: "int64", float: "float64", complex: "complex128"}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Framework:
-    """How arrays of one framework enter and leave NumPy, which every pair may go through.
+    """How arrays of one framework are converted to and from NumPy, which connects any two frameworks.
 
     Only the first six are required.
 
     Attributes:
-        name: what users write, `"numpy"`.
-        modules: the namespaces that mean this framework; the first is imported when it is used.
+        name: what users write, such as `"numpy"`.
+        modules: the namespaces that stand for this framework; the first is imported when it is used.
         arrays: its array types, as `"module:Class"`, looked up without importing anything.
         to_numpy: `(array, share)` to a NumPy view, or to a fresh array where there is no view. With
             `share`, a view or a `SharingError`. None means that this array has no counterpart.
         from_numpy: `(ndarray, device, share)` to an array. Without `share` the memory is private and
-            may be taken over; with it, the array sees the memory, or a `SharingError` is raised.
-        dtypes: `(device)` to the names of the dtypes that it can hold there, now.
+            may be taken over; with it, the array shares the memory, or a `SharingError` is raised.
+        dtypes: `(device)` to the names of the dtypes that it can hold there at the moment.
         default_dtypes: `(device)` to the dtype names of Python's int, float and complex there.
         devices: its devices.
         copy_within: `(array, device, dtype, share)` to another array of this framework; None to go
@@ -141,7 +141,7 @@ class Framework:
         from_dlpack: `(array)` to an array on the same memory and device, for devices beyond the host; used
             together with `copy_within`.
         immutable: whether its arrays cannot be written to.
-        distributions: what `pip` may know it by, for its version and for the hint when it is missing.
+        distributions: names that `pip` may know it by, for its version and for the hint when it is missing.
         wider: how a user gets wider dtypes, for the message when a value does not fit.
         before_import: `()`, called before the framework is imported; raises if that would do harm.
 
@@ -179,14 +179,14 @@ class Framework:
     _batches: Batches = Batches()
 
     def load(self) -> ModuleType:
-        """Import the framework, or say which command installs it."""
+        """Import the framework, or raise an error that says which command installs it."""
         if self.before_import is not None and self.modules[0] not in sys.modules:
             self.before_import()
         try:
             return importlib.import_module(self.modules[0])
         except ImportError as error:
             package = (*self.distributions, self.name)[0]
-            package = f'"{package}"' if "[" in package else package  # which some shells would expand
+            package = f'"{package}"' if "[" in package else package  # some shells would expand the brackets
             raise NotInstalledError(
                 f"{self.name} cannot be imported ({error})", f"pip install {package}"
             ) from error

@@ -1,7 +1,7 @@
-"""One leaf from its source to the target.
+"""Convert one leaf from its source to the target.
 
-Within a framework, by its own copy; from one accelerator's memory to another framework on the same
-accelerator, by DLPack; everything else through NumPy, where memory can be seen, owned and checked.
+Within a framework, its own copy is used; between frameworks on the same accelerator, DLPack; everything
+else goes through NumPy, where memory can be seen, owned and checked.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from arrayferry.errors import FerryError, NarrowingError, SharingError, Transfer
 
 __all__ = ["LeafConverter"]
 
-# What a framework's own call raises when it cannot do something. Not MemoryError, nor what a user
-# raises from a signal handler.
+# What a framework's own call raises when it cannot do something. Not MemoryError, nor what a
+# user's signal handler raises.
 _REFUSALS = (
     ArithmeticError,
     AssertionError,
@@ -56,21 +56,21 @@ class LeafConverter:
 
     Args:
         target: the framework.
-        device: where to, as the framework's own object.
-        copy: whether memory is shared.
+        device: the destination, as the framework's own object.
+        copy: as for `Converter`.
         wanted: the dtypes that the user asked for, by the name of what they replace.
 
     Attributes:
         array_handler: `numpy_array`, bound once: the walk in C compares it by identity.
-        from_private: makes the target's array of memory that nobody else sees; None if there is no fast way.
-        makes: the type of what it returns if that has values; None if the type does not tell.
+        from_private: makes the target's array from memory that nobody else sees; None without a fast way.
+        makes: the type that `from_private` returns if the array has values; None if the type does not tell.
         plain: the dtypes of arrays that `from_private` takes as they are, at all times.
-        plain_numbers: the same as bits, one for the number of each dtype.
-        has_bools: whether it takes bools that are 0 and 1.
-        hands_over: whether the walk in C may call it.
+        plain_numbers: the same as a bit mask, with one bit for the number of each dtype.
+        has_bools: whether `from_private` takes bools that are stored as 0 and 1.
+        hands_over: whether the walk in C may call `from_private`.
         takes: whether memory that nobody else sees is taken over: `copy=None`.
-        shares: whether it may be given memory that others see: `copy=False`.
-        large: the bytes from which on a copy is aligned, which is left to Python.
+        shares: whether memory that others see is shared: `copy=False`.
+        large: the size in bytes from which copies are aligned, which is left to Python.
     """
 
     def __init__(self, target: Framework, device: Any, copy: bool | None, wanted: dict[str, str]) -> None:
@@ -88,10 +88,10 @@ class LeafConverter:
         # The default dtypes that need no cast, and the largest number that each holds.
         known = {} if wanted else LARGEST
         self._largest = {name: limit for name, limit in known.items() if limit[0] in self.plain}
-        # By number, of which equal dtypes may have two: int64 and longlong.
+        # By number, which may differ between equal dtypes: int64 and longlong.
         numbers = {dtype.num for dtype in self.plain}
         self._fast_numbers = numbers | {np.dtype(bool).num} if self.has_bools else numbers
-        # What needs neither a cast nor a look at its values.
+        # The dtypes that need neither a cast nor a check of the values.
         self._taken_as_is = frozenset() if self.shares else frozenset(numbers)
         self.array_handler = self.numpy_array
         self.plain_numbers = sum(1 << number for number in numbers)
@@ -100,7 +100,7 @@ class LeafConverter:
         self.large = ownership.LARGE if self._alignment else sys.maxsize
 
     def numpy_array(self, array: Array, mine: bool) -> Any:
-        """Convert an `np.ndarray` or one of a subclass."""
+        """Convert an `np.ndarray` or an instance of a subclass."""
         dtype = array.dtype
         if dtype.hasobject:
             # An object array is a container; a record with objects in it has no counterpart.
@@ -113,16 +113,16 @@ class LeafConverter:
         array = np.asarray(scalar)
         dtype = array.dtype
         if dtype.hasobject or self._casts[dtype, dtype.num, self.target.dtypes(self.device)] is None:
-            # NumPy holds all of its own dtypes, and of its scalars only records can change.
+            # NumPy holds all of its own dtypes; of its scalars, only records are mutable.
             return KEEP if not self._is_numpy else scalar.copy() if isinstance(scalar, np.void) else scalar
         return self._deliver(array, mine=True)
 
     def array_without_counterpart(self, array: Array, mine: bool) -> Any:
-        """Keep an array whose dtype or mask only NumPy has; to NumPy it is an array like any other."""
+        """Keep an array whose dtype or mask only NumPy has; as a target, NumPy takes it like any other."""
         if not self._is_numpy:
             return KEEP
         mine = mine and self.copy is None and ownership.can_be_taken(array)
-        if array is np.ma.masked:  # there is only one
+        if array is np.ma.masked:  # a singleton
             return array
         return array if mine or self.shares else np.array(array, copy=True, subok=True)
 
@@ -131,7 +131,7 @@ class LeafConverter:
         default = self.target.default_dtypes(self.device)[type(scalar)]
         if default in self._largest:
             dtype, largest = self._largest[default]
-            if -largest <= scalar <= largest:  # a NaN is not
+            if -largest <= scalar <= largest:  # False for a NaN
                 return self._hand_over(np.array(scalar, dtype))
         wanted = self.wanted.get(default, default)
         try:
@@ -140,13 +140,13 @@ class LeafConverter:
             what = f"int -> {wanted} {self.target.name}: {scalar} does not fit"
             raise NarrowingError(what, "no integer dtype holds it: make it a float or a string") from error
         cast = _scalar_cast(wide.dtype, self.target.dtypes(self.device), wanted)
-        if cast is None:  # no complex numbers, say
+        if cast is None:  # the target has no complex numbers, say
             return KEEP
         on_purpose = cast.same or wanted != default or self.wanted.get(wide.dtype.name) == wanted
         return self._deliver(wide, mine=True, cast=Cast(cast.dtype, cast.same, not on_purpose))
 
     def array_of(self, source: Framework, cls: type) -> Callable[[Any, bool], Any]:
-        """Return the handler for the arrays of a framework that are of this type."""
+        """Return the handler for a framework's arrays of this type."""
         way = self._way(source)
         to_private = source._fast.to_private(cls) if source is not self.target and not self.shares else None
 
@@ -159,7 +159,7 @@ class LeafConverter:
             except _REFUSALS as error:
                 raise self.refusal(array, error, source) from error
 
-        # Without a fast reader it is the handler itself: no copy is private, whatever `mine` says.
+        # Without a fast reader, `finish` is the handler itself, and ignores its second argument, `mine`.
         return finish if to_private is None else speedups.CopyFirst(to_private, finish)
 
     def _way(self, source: Framework) -> Callable[[Framework, Any], Any]:
@@ -180,11 +180,11 @@ class LeafConverter:
             return self._through_numpy(source, array, there)
         if there != here or wanted not in (None, name):
             what = f"{name} on {here} is not {wanted or name} on {there}"
-            raise SharingError(what, "copy=None, which makes it so")
+            raise SharingError(what, "pass copy=None, which converts it")
         return array
 
     def _wanted(self, name: str) -> str | None:
-        """Return what the user wants instead of a dtype, as far as the target has it."""
+        """Return the dtype that the user wants instead of this one, or the next one that the target has."""
         wanted = self.wanted.get(name)
         return None if wanted is None else next_available(wanted, self.target.dtypes(self.device))
 
@@ -199,7 +199,7 @@ class LeafConverter:
             return self._through_numpy(source, array)
         if share and source.immutable and not target.immutable:
             what = f"arrays of {source.name} never change, and those of {target.name} are writable"
-            raise SharingError(what, "copy=None")
+            raise SharingError(what, "pass copy=None")
         try:
             there = target.from_dlpack(array)
         except _REFUSALS:  # this build of the target does not know that device
@@ -220,7 +220,7 @@ class LeafConverter:
         device: Any = None,
         cast: Cast | None = None,
     ) -> Any:
-        """Hand an array that is in NumPy to the target; a private one, unless sharing was asked for."""
+        """Hand a NumPy array to the target; make it private first, unless sharing was asked for."""
         dtype = array.dtype
         if cast is None and device is None and dtype.num in self._taken_as_is and dtype.isnative:
             if not mine:
@@ -245,7 +245,7 @@ class LeafConverter:
     def _hand_over(self, array: Array, source: Framework | None = None, device: Any = None) -> Any:
         try:
             if device is None and array.dtype.num in self._fast_numbers:
-                made = self.from_private(array)  # type: ignore[misc]  # there is one, or none is fast
+                made = self.from_private(array)  # type: ignore[misc]  # without one, no number is fast
                 if self.makes is None or type(made) is self.makes:
                     return made  # otherwise `from_numpy` says what is wrong
             return self.target.from_numpy(array, self.device if device is None else device, False)
@@ -255,13 +255,13 @@ class LeafConverter:
     def _share(self, array: Array, cast: Cast, source: Framework | None) -> Any:
         given, target = describe(array, source), self.target.name
         if not array.dtype.isnative:
-            raise SharingError(f"{given} -> {target}: not in native byte order", "copy=None")
+            raise SharingError(f"{given} -> {target}: not in native byte order", "pass copy=None")
         if array.dtype != cast.dtype:
             old, new = array.dtype.name, cast.dtype.name
             what = f"{given} -> {new} {target}: another dtype cannot share memory"
             if old not in self.target.dtypes(self.device):
-                what = f"{given} -> {target} has no {old} to share"
-            raise SharingError(what, f"copy=None, which converts it to {new}")
+                what = f"{given} -> {target}: {target} has no {old}, so memory cannot be shared"
+            raise SharingError(what, f"pass copy=None, which converts it to {new}")
         try:
             return self.target.from_numpy(array if cast.same else array.view(cast.dtype), self.device, True)
         except _REFUSALS as error:
@@ -272,7 +272,7 @@ class LeafConverter:
         if cast.same or (array.dtype.kind in "iu" and cast.dtype.kind in "iu"):  # casts that never warn
             copy = ownership.private_copy(array, cast.dtype, alignment)
         else:
-            with np.errstate(all="ignore"):  # a cast is either checked below, or made on purpose
+            with np.errstate(all="ignore"):  # a cast is either checked below or deliberate
                 copy = ownership.private_copy(array, cast.dtype, alignment)
         if cast.check and (lost := first_lost(array, copy)):
             old, new = array.dtype.name, cast.dtype.name
@@ -282,11 +282,11 @@ class LeafConverter:
         return copy
 
     def refusal(self, array: Any, error: Exception, source: Framework | None = None) -> Exception:
-        """Return what to raise when a framework's own call failed."""
+        """Return the error to raise when a framework's own call has failed."""
         if isinstance(error, FerryError) or not isinstance(error, _REFUSALS):
             return error
         what = f"{describe(array, source)} -> {self.target.name}: {type(error).__name__}: {error}"
-        return TransferError(what, "the framework itself refused, see its own message")
+        return TransferError(what, "the framework itself refused; see its message")
 
     def route(self, value: Any, source: Framework | None) -> tuple[str, ...]:
         """Return the frameworks that a leaf goes through."""
@@ -300,5 +300,5 @@ class LeafConverter:
 
 
 def _dtype_of(array: Any) -> Any:
-    """Return an array's dtype; a framework's own kind of number is one itself."""
+    """Return an array's dtype; for a framework's own scalar, its type, which serves as one."""
     return getattr(array, "dtype", type(array))

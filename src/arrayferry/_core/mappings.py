@@ -1,7 +1,7 @@
 """Mappings without a built-in base, which may keep their items anywhere.
 
-Where a dict among its attributes has the items, the attributes are all that a mapping is. Otherwise its
-constructor is given the new items, and what it makes must be the original in everything else.
+If dicts among its attributes hold all the items, a mapping is rebuilt by rebuilding its attributes. Otherwise
+its constructor is given the new items, and the result must be like the original in everything else.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Items(list[Any]):
 
 
 def as_mapping(cls: type) -> Functions:
-    """Return what opens and builds a mapping of this class."""
+    """Return the functions that open and build mappings of this class."""
     attributes, (open_whole, build_whole) = Attributes(cls), as_object(cls, object)
 
     def state(old: Any) -> dict[Any, Any]:
@@ -36,7 +36,7 @@ def as_mapping(cls: type) -> Functions:
         keys = [*old]  # read once: some mappings change their order when they are read
         values = [old[key] for key in keys]
         if len(dict.fromkeys(keys)) < len(keys):
-            raise ValueError("it has a key twice")
+            raise ValueError("it has a duplicate key")
         stores = [part for part in state(old).values() if isinstance(part, dict)]
         if stores and all(any(_stores(one, *item) for one in stores) for item in zip(keys, values)):
             return open_whole(old)
@@ -47,13 +47,13 @@ def as_mapping(cls: type) -> Functions:
             new: Any = cls(dict(zip(keys, values)))
             pairs = {(id(before), id(after)) for before, after in zip(keys.values, values)}
             if not all(new[key] is value for key, value in zip(keys, values)):
-                raise ValueError("it has other values than it was given")
+                raise ValueError("its values differ from those it was given")
             if type(new) is not cls or not _are_alike(state(old), state(new), pairs):
                 raise ValueError("its attributes would be lost")
         else:
             new = build_whole(old, keys, values)
         if not _are_alike([*old], [*new]):
-            raise ValueError("it would have other keys")
+            raise ValueError("its keys would change")
         return new
 
     return open, build
@@ -63,12 +63,12 @@ def _stores(store: dict[Any, Any], key: Any, value: Any) -> bool:
     found = dict.get(store, key, _UNSET)
     if found is value or type(found) is not dict or not isinstance(value, Mapping):
         return found is value
-    # Some mappings show the dicts in them as mappings, made anew each time.
+    # Some mappings show the dicts in them as mappings, which they create anew each time.
     return len(found) == len(value) and all(_stores(found, inner, value[inner]) for inner in value)
 
 
 def _are_alike(old: Any, new: Any, pairs: Set[tuple[int, int]] = frozenset()) -> bool:
-    """Return whether two parts of a state are the same, except for these pairs."""
+    """Return whether two parts of a state are alike, except for these pairs of ids."""
     if old is new or (id(old), id(new)) in pairs:
         return True
     if type(old) is not type(new):

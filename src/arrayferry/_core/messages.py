@@ -1,4 +1,4 @@
-"""Refuse options that cannot be, warn at the line that a warning is about, and put things into words."""
+"""Refuse invalid options, warn at the line that a warning is about, and put things into words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PACKAGES = ("arrayferry", "gymnasium")
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
-    """Warn at the line that called neither us nor Gymnasium, however deep in both we are."""
+    """Warn at the nearest line outside arrayferry and Gymnasium, however deep in them we are."""
     frame, levels = sys._getframe(1), 2
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _PACKAGES:
         frame, levels = frame.f_back, levels + 1
@@ -26,7 +26,7 @@ def warn_caller(message: str, category: type[Warning]) -> None:
 
 
 def refuse_unknown(unknown: Iterable[str], known: Iterable[str], of: str) -> None:
-    """Raise if there is an unknown option, with the known one that was probably meant."""
+    """Raise if there is an unknown option, and suggest the one that was probably meant."""
     known = list(known)
     for name in unknown:
         close = [one for one in known if one in name.split("_")] or get_close_matches(name, known, 1)
@@ -37,14 +37,14 @@ def refuse_unknown(unknown: Iterable[str], known: Iterable[str], of: str) -> Non
 
 
 def refuse_choice(name: str, value: Any, *choices: str) -> None:
-    """Raise if an option's value is none of the choices."""
+    """Raise if an option's value is not one of the choices."""
     if value not in choices:
         hint = f"pass {' or '.join(map(repr, choices))}" if choices else f"leave {name} out"
         raise OptionError(f"{name}={value!r} is not valid", hint)
 
 
 def count_of(name: str, value: Any, otherwise: str = "") -> int:
-    """Return an option that is a whole number, at least 1; `otherwise` is what else may be passed."""
+    """Return an option that must be a whole number, at least 1; `otherwise` says what else may be passed."""
     is_count = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not is_count or value < 1:
         raise OptionError(f"{name}={value!r} is not valid", f"pass a whole number, at least 1{otherwise}")
@@ -52,7 +52,7 @@ def count_of(name: str, value: Any, otherwise: str = "") -> int:
 
 
 def with_article(kind: str) -> str:
-    """Return the name of a type as it stands in a sentence.
+    """Return the name of a type with an article, as it reads in a sentence.
 
     >>> with_article("list"), with_article("object"), with_article("NoneType")
     ('a list', 'an object', 'None')
@@ -63,7 +63,7 @@ def with_article(kind: str) -> str:
 
 
 def note_on(error: Exception, note: str) -> None:
-    """Add a note to an error; before Python 3.11 to its message, where it has one."""
+    """Add a note to an error; before Python 3.11, append it to the message, if there is one."""
     if (add := getattr(error, "add_note", None)) is not None:
         add(note)
     elif len(error.args) == 1 and isinstance(error.args[0], str):

@@ -1,7 +1,7 @@
 """Objects: the items of a built-in base, a `__dict__`, and slots.
 
-They are read and written by built-in methods. None of a class's own is called: an overridden `__setitem__`
-may write where the original can see it, and a constructor knows nothing of what was set later.
+They are read and written with built-in methods, never with a class's own: an overridden `__setitem__` may
+write where the original can see it, and a constructor knows nothing about what was set later.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from arrayferry._core.walk import Attribute
 
 __all__ = ["BASES", "Attributes", "Functions", "Keys", "as_object", "as_struct"]
 
-# What opens and what builds a container: see `Container`.
+# The functions that open and build a container: see `Container`.
 Functions: TypeAlias = "tuple[Callable[[Any], Any], Callable[[Any, Any, list[Any]], Any]]"
 
 # ---- attributes ---------------------------------------------------------------------------------------
@@ -32,8 +32,8 @@ class Keys(list[Any]):
 
     Attributes:
         n_items: how many of them are items.
-        names: of the attributes in its `__dict__`, as they are there.
-        slots: the descriptors of the others.
+        names: the names in its `__dict__`, as they are there.
+        slots: the descriptors of the other attributes.
     """
 
     def __init__(self, items: Iterable[Any], names: Iterable[str], slots: Sequence[Any]) -> None:
@@ -55,7 +55,7 @@ class Attributes:
         self._has_dict = cls.__dictoffset__ != 0
         fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
         defaults = {field.name: getattr(cls, field.name) for field in fields if hasattr(cls, field.name)}
-        # Fields that nobody has set: the class has their values.
+        # Fields that nobody has set have their values in the class.
         self._defaults = {name: one for name, one in defaults.items() if not hasattr(type(one), "__get__")}
 
     def read(self, old: Any) -> tuple[dict[str, Any], dict[Any, Any]]:
@@ -63,7 +63,7 @@ class Attributes:
         if not (self._has_dict or self._slots):
             return {}, {}
         own = object.__getattribute__(old, "__dict__") if self._has_dict else {}
-        if own is old:  # items that can be reached as attributes
+        if own is old:  # a dict whose items are its attributes
             own = {}
         elif type(own) is not dict:
             raise TypeError(f"its __dict__ is {with_article(type(own).__name__)}")
@@ -73,12 +73,12 @@ class Attributes:
                 slots[slot] = slot.__get__(old)
             except AttributeError:  # it is not set
                 continue
-        own = {**own, **self._defaults, **own}  # in its order
+        own = {**own, **self._defaults, **own}  # own values win and keep their order
         _refuse_ties(old, [*own.values(), *slots.values()])
         return own, slots
 
     def write(self, old: Any, new: Any, keys: Keys, values: list[Any]) -> None:
-        """Give a new object the attributes that come after the items."""
+        """Give a new object its attributes, whose values come after the items."""
         if self._has_dict and object.__getattribute__(old, "__dict__") is old:
             object.__setattr__(new, "__dict__", new)
         elif keys.names:
@@ -88,7 +88,7 @@ class Attributes:
 
 
 def _refuse_ties(old: Any, values: list[Any]) -> None:
-    """Raise if a value is a function or a weak reference that would go on with the original."""
+    """Raise if a value is a function or a weak reference that would stay tied to the original."""
     for value in values:
         if type(value) in _TIES:
             for tied in _TIES[type(value)](value):
@@ -99,7 +99,7 @@ def _refuse_ties(old: Any, values: list[Any]) -> None:
 
 _UNCHANGING = (bool, int, float, complex, str, bytes, type(None), type, ModuleType, FunctionType)
 
-# What a function or a weak reference knows of others.
+# The objects that a function or a weak reference may be tied to.
 _TIES: dict[type, Callable[[Any], Iterable[Any]]] = {
     MethodType: lambda method: (method.__self__,),
     BuiltinMethodType: lambda method: (method.__self__,),
@@ -116,7 +116,7 @@ _TIES: dict[type, Callable[[Any], Iterable[Any]]] = {
 
 
 def as_object(cls: type, base: Any) -> Functions:
-    """Return what opens and builds objects of a class with this built-in base, one of `BASES`."""
+    """Return the functions that open and build objects of a class with this base, one of `BASES`."""
     shares_fields = issubclass(base, dict) and dataclasses.is_dataclass(cls)
     attributes, make, items = Attributes(cls), BASES[base], _reader(cls, base)
 
@@ -135,7 +135,7 @@ def as_object(cls: type, base: Any) -> Functions:
 
 
 def _reader(cls: type, base: Any) -> Callable[[Any], tuple[Iterable[Any], Iterable[Any]]]:
-    """Return what reads the keys and values of an object's items, by the methods of its built-in base."""
+    """Return a function that reads an object's keys and values with the methods of its built-in base."""
     if base in (object, BaseException):
         return lambda old: ((), ())
     if issubclass(base, dict):
@@ -172,7 +172,7 @@ def _make_deque(old: Any, keys: list[Any], values: list[Any]) -> Any:
     return new
 
 
-# By built-in base: what makes `(original, keys, values)` a new object with these items.
+# By built-in base: `(original, keys, values)` to a new object with these items.
 BASES: dict[type, Callable[[Any, list[Any], list[Any]], Any]] = {
     OrderedDict: _make_dict(OrderedDict),
     dict: _make_dict(dict),
@@ -185,17 +185,17 @@ BASES: dict[type, Callable[[Any, list[Any], list[Any]], Any]] = {
 
 
 def _share_fields(old: Any, new: Any) -> None:
-    """Of a dataclass that is a dict, too: its fields are the items of the same names."""
+    """Set the fields of a dataclass that is also a dict to the items of the same names."""
     for field in dataclasses.fields(old):
         if field.name in new:
             object.__setattr__(new, field.name, dict.__getitem__(new, field.name))
 
 
 def as_struct(cls: type) -> Functions:
-    """Return what opens and builds a struct sequence, such as `time.struct_time`."""
+    """Return the functions that open and build a struct sequence, such as `time.struct_time`."""
 
     def open(old: Any) -> tuple[Keys, list[Any]]:
-        _, (items, hidden) = old.__reduce__()  # some fields are no items
+        _, (items, hidden) = old.__reduce__()  # some fields are not items
         return Keys(range(len(items)), hidden, ()), [*items, *hidden.values()]
 
     def build(old: Any, keys: Keys, new: list[Any]) -> Any:

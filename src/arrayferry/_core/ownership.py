@@ -1,29 +1,29 @@
 """Whose memory is it? The proof that nobody else sees an array, and the copy where there is no proof.
 
-Memory is taken over only when all of this holds; any doubt means a copy:
+Memory is taken over only if all of the following hold; any doubt means a copy:
 
 * it is a plain `np.ndarray`: a subclass may carry state that sees the data;
 * it owns its data and has no base: a view's memory belongs to somebody else;
 * its memory is C-contiguous, aligned, native and writable: otherwise a copy is needed anyway;
-* it has no weak references, and is no object array: both give other ways in;
-* its reference count is that of an object which only its container holds, and the same is true of
-  every container on the way to it. Only `dict`, `list` and `tuple` themselves count as containers
+* it has no weak references and is not an object array: both give others a way in;
+* its reference count is that of an object that only its container holds, and the same is true of
+  every container on the way to it. Only exact `dict`, `list` and `tuple` objects qualify as containers
   here: nobody can hold one of those without being counted.
 
-Why a count proves it: a container counts what it holds, so where the count is one, nobody else has a
-counted reference. And an uncounted one is never alone. From Python 3.14 on the interpreter borrows
-(`LOAD_FAST_BORROW`): it puts the value of a local variable on its stack, or hands it to a function, without
+Why a count proves it: a container's reference is counted, so if the count is one, nobody else has a
+counted reference. And an uncounted one is never alone. From Python 3.14 on, the interpreter borrows
+(`LOAD_FAST_BORROW`): it puts the value of a local variable on its stack, or passes it to a function, without
 counting it; but that variable holds a counted reference, and lives until the borrower is done. What
 outlives the borrower is counted: what goes into a container, a cell, a generator or a frame object, and
-what is replaced through `f_locals`. C that borrows has the same duty. So whoever could see the value has
-either a reference that is counted, or one that somebody else's counted reference backs.
+what is replaced through `f_locals`. C code that borrows has the same duty. So whoever could see the value
+has either a counted reference, or one that is backed by somebody else's counted reference.
 
-An interpreter may count in another way one day. So it is not asked for its version: `has_proof` tries the
-question on values that somebody holds, at import, in Python and in C, and where one answer is wrong every
-leaf is copied. What the walk counts for an unshared object is calibrated there, too. In a free-threaded
-build only CPython itself can tell, and only C can ask it, from 3.14 on; otherwise every leaf is copied.
+An interpreter may count differently one day. So its version is not checked: instead, at import, `has_proof`
+asks about values that somebody is known to hold, in Python and in C, and if one answer is wrong, every leaf
+is copied. What the walk counts for an unshared object is calibrated at import, too. In a free-threaded
+build, only CPython itself can tell, and only C code can ask it, from 3.14 on; otherwise every leaf is copied.
 
-`can_be_taken` is the rest of the proof in Python, `is_takeable` in `_speedups.c` its mirror in C.
+`can_be_taken` is the rest of the proof in Python; `is_takeable` in `_speedups.c` is its counterpart in C.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ _TAKEABLE = 0x0001 | 0x0004 | 0x0100 | 0x0400
 # The same, whoever owns the data.
 _SHAREABLE = _TAKEABLE & ~0x0004
 
-# The references to an object that only its container holds, as the walk counts them: calibrated there.
-# Until then nothing is low enough.
+# The reference count of an object that only its container holds, as the walk sees it: calibrated there.
+# Until then, no count is low enough.
 unshared = -1
 
 
 def can_be_taken(array: Array) -> bool:
-    """Return whether all conditions hold except for the count."""
+    """Return whether all conditions hold except the one on the reference count."""
     return (
         type(array) is np.ndarray
         and array.flags.num & _TAKEABLE == _TAKEABLE
@@ -128,11 +128,11 @@ def has_proof(is_unshared: IsUnshared) -> bool:
     return is_unshared([object()]) and not (
         is_unshared([local])
         or _is_argument_unshared(is_unshared, local)
-        or is_unshared([next(suspended)])  # which another frame still has
+        or is_unshared([next(suspended)])  # which another frame still holds
         or (lambda: is_unshared([in_cell]))()
-        or (box[0], is_unshared(box))[1]  # on the stack alone
+        or (box[0], is_unshared(box))[1]  # which is on the stack, too
         or any(is_unshared(box) for _ in box)
-        or next(map(_is_argument_unshared, [is_unshared], [object()]))  # which the list still has
+        or next(map(_is_argument_unshared, [is_unshared], [object()]))  # which the list still holds
     )
 
 
@@ -142,7 +142,7 @@ def _suspended() -> Iterator[object]:
 
 
 def _is_argument_unshared(is_unshared: IsUnshared, argument: object) -> bool:
-    """Ask about an argument that this frame has given up: the caller may have lent it."""
+    """Ask about an argument that this frame has given up: the caller may only have lent it."""
     box = [argument]
     del argument
     return is_unshared(box)
@@ -150,7 +150,7 @@ def _is_argument_unshared(is_unshared: IsUnshared, argument: object) -> bool:
 
 _ask: IsUnshared = _is_unshared if speedups is None else speedups.is_unshared
 
-# Whether memory is taken over at all. The walk in Python, which counts by itself, may switch it off.
+# Whether memory is taken over at all. The walk in Python, which does its own counting, may switch it off.
 COUNTS_PROVE = (
     sys.implementation.name == "cpython"
     and (speedups is not None or not sysconfig.get_config_var("Py_GIL_DISABLED"))
@@ -164,8 +164,8 @@ def is_fresh(box: list[Array]) -> bool:
 
 
 def obstacle_to_sharing(array: Array) -> str:
-    """Return why a framework of writable, strided arrays cannot see this memory as it is; empty if it can."""
-    # The strides of an axis with fewer than two elements may be anything, even where it is contiguous.
+    """Return why a framework with writable, strided arrays cannot use this memory; empty if it can."""
+    # The strides of an axis with fewer than two elements may be anything, even if the array is contiguous.
     odd = 1 in array.shape or 0 in array.shape
     if array.flags.num & _SHAREABLE == _SHAREABLE and array.dtype.isnative and not odd:
         return ""
@@ -186,7 +186,7 @@ def private_copy(array: Array, dtype: np.dtype[Any], alignment: int = 0) -> Arra
         alignment = 0
     if not alignment and array.dtype is dtype:
         return np.array(array, order="C")
-    if not alignment and array.dtype.num == dtype.num:  # otherwise NumPy may keep a dtype that is only equal
+    if not alignment and array.dtype.num == dtype.num:  # otherwise NumPy may keep the old, equal dtype
         return np.array(array, dtype=dtype, order="C", copy=True)
     copy = _aligned(array.shape, dtype, alignment) if alignment else np.empty(array.shape, dtype)
     np.copyto(copy, array, casting="unsafe")

@@ -1,4 +1,4 @@
-"""Which frameworks there are, and whose array is this?"""
+"""Which frameworks there are, and which of them an array belongs to."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def registered() -> Mapping[str, Framework]:
 
 
 def register_framework(framework: Framework) -> Framework:
-    """Make a framework known, by its name and its namespaces.
+    """Register a framework under its name and its namespaces.
 
-    Registering a name again replaces it for what is made from then on; existing converters and wrappers
+    Registering a name again affects only what is made from then on; existing converters and wrappers
     keep what they were made with.
 
-    Python's own `array.array`, made a framework:
+    Python's own `array.array` as a framework:
 
         >>> import numpy as np
         >>> from array import array
@@ -75,13 +75,13 @@ def register_framework(framework: Framework) -> Framework:
 
 
 def find_framework(to: str | ModuleType | Framework) -> Framework:
-    """Return the framework that a name or a module means. Only registered names are ever imported."""
+    """Return the framework that a name or module stands for. Only registered names are ever imported."""
     if isinstance(to, Framework):
         return to
     name = to.__name__ if isinstance(to, ModuleType) else to
     if not isinstance(name, str):
         raise UnknownFrameworkError(f"{to!r} is not an array framework", _how_to_name_one())
-    # array-api-compat's namespaces mean the library that they wrap, vendored or not.
+    # array-api-compat's namespaces stand for the library that they wrap, vendored or not.
     wrapped = name.rpartition("array_api_compat.")[2]
     for framework in registered().values():
         if wrapped == framework.name or wrapped in framework.modules:
@@ -97,28 +97,28 @@ def find_framework(to: str | ModuleType | Framework) -> Framework:
 
 
 def find_unpickled_framework(name: str) -> str:
-    """Return a framework's name out of a pickle, if it means one in this process too.
+    """Return a framework's name from a pickle, if it names a framework in this process too.
 
-    Whoever wrote the pickle chose the name: only the modules of registered frameworks are imported for it.
+    Whoever wrote the pickle chose the name, so only the modules of registered frameworks are imported for it.
     """
     try:
         find_framework(name)
     except UnknownFrameworkError as error:
-        what = f"{name!r} means no array framework in this process"
+        what = f"{name!r} does not name an array framework in this process"
         raise UnknownFrameworkError(what, f"if it is one, import {name} before unpickling") from error
     return name
 
 
 @cache
 def _plugins() -> tuple[EntryPoint, ...]:
-    """Return what other distributions offer."""
+    """Return the entry points of other distributions' frameworks."""
     from importlib.metadata import entry_points  # takes longer to import than all of arrayferry
 
     return tuple(entry_points(group="arrayferry.frameworks"))
 
 
 def _load_plugins(package: str | None = None) -> bool:
-    """Register what one package or all distributions offer; return whether there was anything new."""
+    """Register the plugins of one package or of all; return whether there were any new ones."""
     wanted = [one for one in _plugins() if package in (None, one.module.partition(".")[0])]
     new = [one.load() for one in wanted if one.name not in _registry]
     for framework in new:
@@ -134,7 +134,8 @@ def _how_to_name_one(given: str = "") -> str:
     return f"{meant}name one of {names}; or pass the module of any array API library; or register_framework()"
 
 
-# A library that nobody registered, as a target and as the maker of a leaf. Set by `_frameworks`.
+# For a library that nobody registered: its framework as a target, and as the source of a leaf. Set by
+# `_frameworks`.
 _fallback_target: Callable[[ModuleType], Framework]
 _fallback_source: Callable[[type], Framework | None]
 
@@ -142,7 +143,7 @@ _fallback_source: Callable[[type], Framework | None]
 def register_fallback(
     target: Callable[[ModuleType], Framework], source: Callable[[type], Framework | None]
 ) -> None:
-    """Say how to treat a library that nobody registered."""
+    """Set how to treat a library that nobody registered."""
     global _fallback_target, _fallback_source
     _fallback_target, _fallback_source = target, source
 
@@ -163,20 +164,20 @@ _frameworks_by_type = TypeCache(_decide_framework)
 def framework_of(cls: type) -> Framework | None:
     """Return the framework whose arrays are of this type, or None.
 
-    It imports nothing: whoever has such an array has imported its framework.
+    No framework is imported: whoever has such an array has imported its framework already.
     """
     framework: Framework | None = _frameworks_by_type[cls]
     return framework
 
 
 def can_make_arrays(framework: Framework) -> bool:
-    """Return whether arrays can be made, too: of an unregistered library, only its arrays may be known."""
+    """Return whether arrays can also be made: an unregistered library may be known only by its arrays."""
     module = sys.modules.get(framework.modules[0])
     return framework.name in _registry or hasattr(module, "asarray") or hasattr(module, "from_dlpack")
 
 
 def describe(array: Any, framework: Framework | None = None) -> str:
-    """Describe an array in a few characters, `int64[3] numpy`; anything else by its type."""
+    """Describe an array briefly, such as `int64[3] numpy`; anything else by its type."""
     framework = framework or framework_of(type(array))
     try:
         shape = ",".join(map(str, array.shape))
@@ -188,19 +189,19 @@ def describe(array: Any, framework: Framework | None = None) -> str:
 
 @dataclass(frozen=True)
 class FrameworkInfo:
-    """One framework, as it is on this machine."""
+    """One framework, as it is installed on this machine."""
 
     name: str
     version: str
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Its devices. Asking imports the framework."""
+        """Its devices. Reading them imports the framework."""
         return find_framework(self.name).devices.available()
 
 
 def frameworks() -> dict[str, FrameworkInfo]:
-    """Return the frameworks that are installed, by name. None of them is imported to find out.
+    """Return the installed frameworks by name, without importing any of them.
 
     >>> frameworks()["numpy"].devices
     ('cpu',)
@@ -216,5 +217,5 @@ def _version(framework: Framework) -> str | None:
     for distribution in framework.distributions or (framework.name,):
         with suppress(PackageNotFoundError):
             return version(distribution)
-    module = sys.modules.get(framework.modules[0])  # of no distribution, as the standard library's
+    module = sys.modules.get(framework.modules[0])  # without a distribution, as in the standard library
     return None if module is None else str(getattr(module, "__version__", ""))

@@ -1,4 +1,4 @@
-"""The part that is written in C, where it was built; None where the walk in Python does the work."""
+"""The part that is written in C, if it was built; None if Python does the work instead."""
 
 from __future__ import annotations
 

@@ -13,16 +13,16 @@ _T = TypeVar("_T")
 
 
 class TypeCache(dict[type, Any]):
-    """A table from types to decisions, which asks for each missing one once.
+    """A table from types to decisions, each made once, when it is first needed.
 
-    There is no lock: a finalizer or a forked process may come here at any time. What two threads decide
-    at once is decided twice, alike. A dict is all that this needs of an interpreter without a GIL, too.
+    There is no lock: a finalizer or a forked process may get here at any time. What two threads decide
+    at once is decided twice, with the same result. Even without a GIL, a dict is all that this needs.
     """
 
     _all: ClassVar[weakref.WeakSet[Any]] = weakref.WeakSet()
-    _last_clear: ClassVar[object] = object()  # another one each time: two threads cannot miscount it
+    _last_clear: ClassVar[object] = object()  # a new one each time: two threads cannot miscount it
 
-    # A program that makes a new type in every step must not make the table grow with it.
+    # Keeps the table from growing without bound in a program that makes a new type in every step.
     _limit = 10_000
 
     def __init__(self, decide: Callable[[type], Any]) -> None:
@@ -63,7 +63,7 @@ on_register: list[Callable[[], None]] = [TypeCache.clear_all]
 
 
 def forget_decisions() -> None:
-    """Decide everything anew, because something was registered."""
+    """Forget all decisions, because something was registered."""
     for forget in on_register:
         forget()
 
@@ -74,7 +74,7 @@ def find_base(table: Mapping[type, _T], cls: type) -> _T | None:
 
 
 def find_class(name: str) -> type | None:
-    """Return the class that a `"module:Class"` names; None if its module is not imported."""
+    """Return the class that `"module:Class"` names; None if its module is not imported."""
     module, _, attribute = name.partition(":")
     found = getattr(sys.modules.get(module), attribute, None)
     return found if isinstance(found, type) else None

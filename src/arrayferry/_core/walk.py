@@ -1,10 +1,10 @@
-"""The walk through containers: the reference, in Python. `_speedups.c` is the same walk in C.
+"""The walk through containers: the reference implementation. `_speedups.c` is the same walk in C.
 
-Everything that is not a container is a *leaf*. What becomes of an object, the *handler* of its type says: a
-`Container`, which is opened, converted and built again; or a function `(leaf, mine)` that returns the
+Everything that is not a container is a *leaf*. The *handler* of an object's type says what becomes of it:
+a `Container`, which is opened, converted and built again; or a function `(leaf, mine)` that returns the
 converted leaf, `KEEP`, or a `Container` to open. `mine` means that nobody but this walk can reach the leaf.
 
-There is no recursion: a structure may be as deep as memory allows. A container that is reached by many
+There is no recursion: a structure may be as deep as memory allows. A container that is reached by several
 paths is converted once.
 """
 
@@ -44,14 +44,14 @@ __all__ = [
 
 Handler: TypeAlias = "Callable[[Any, bool], Any] | Container"
 
-# Called with the name of the value, a function that makes the path (which takes time), and the leaf.
+# Called with the name of the value, a function that makes the path (which is slow), and the leaf.
 OnKeep: TypeAlias = "Callable[[str, Callable[[], str], Any], None]"
 
-# Called instead of a leaf's handler, for whoever wants to look: the path, the leaf, the references to it
-# (None when somebody else can reach its container), and the handler.
+# Called instead of a leaf's handler, to observe the walk, with the path, the leaf, its reference count
+# (None if somebody else can reach its container), and the handler.
 Visit: TypeAlias = "Callable[[str, Any, int | None, Callable[[Any, bool], Any]], Any]"
 
-# By id: a container that may be reached again (kept alive, so that the id stays its own), and its result.
+# By id: a container that may be reached again (kept alive, so that its id is not reused), and its result.
 Memo: TypeAlias = "dict[int, tuple[Any, Any]]"
 
 
@@ -63,7 +63,7 @@ class _Keep:
 # A handler's answer: the leaf has no counterpart in the target, and stays as it is.
 KEEP = _Keep()
 
-# In a memo: the container is being converted.
+# In a memo, in place of a result: the container is still being converted.
 OPEN = _Keep()
 
 
@@ -84,12 +84,12 @@ def key_text(key: Any) -> str:
         return f".{key}"
     try:
         return f'["{key}"]' if type(key) is str else f"[{key!r}]"
-    except Exception:  # a key that cannot be shown must not hide the error
+    except Exception:  # a key whose repr fails must not hide the error
         return f"[<{type(key).__name__}>]"
 
 
 def _format_key(keys: Any, index: int) -> str:
-    """Return the text of the key at an index; empty after the last, where the container is built."""
+    """Return the text of the key at an index; empty past the last one, when the container is being built."""
     return "".join(map(key_text, islice(keys, index, index + 1)))
 
 
@@ -100,8 +100,8 @@ class Container:
     Attributes:
         open: `(original)` to its keys and its values, in the same order.
         build: `(original, keys, new values)` to a new container of the same kind.
-        format_key: `(keys, index)` to how a key is written in a path.
-        counted: whether only counted references can reach it (no subclass, nothing weak): see ownership.
+        format_key: `(keys, index)` to the text of a key in a path.
+        counted: whether only counted references can reach it (no subclass, nothing weak): see `ownership.py`.
     """
 
     open: Callable[[Any], tuple[Iterable[Any], Iterable[Any]]]
@@ -116,8 +116,8 @@ class Slot(NamedTuple):
     Attributes:
         name: what it is called in paths.
         on_keep: called when a leaf of it has no counterpart in the target.
-        scalar: makes a Python number of it; None if it is walked.
-        passes: the type of numbers that stay as they are; `scalar` is asked about all others.
+        scalar: turns it into a Python number; None if it is walked instead.
+        passes: the type of numbers that stay as they are; `scalar` is called for all others.
     """
 
     name: str
@@ -127,11 +127,11 @@ class Slot(NamedTuple):
 
 
 # The values to convert arrive in a list of their own, the box: so a root is a leaf like any other, and
-# the count of its references is the same whoever called.
+# its reference count does not depend on the caller.
 _BOX = Container(lambda box: ((), box), lambda _, keys, new: new, counted=True)
 
-# A container that is being walked: itself, its kind, its keys, the children to come, the results so far
-# (their number says how far it got), whether the walk alone can reach it, and whether it is in the memo.
+# A container that is being walked: itself, its kind, its keys, the remaining children, the results so
+# far (their number says how far it got), whether the walk alone can reach it, and whether it is in the memo.
 _Frame: TypeAlias = "tuple[Any, Container, Any, Iterator[Any], list[Any], bool, bool]"
 
 
@@ -145,10 +145,10 @@ def walk(
     """Convert the values in `box`.
 
     Args:
-        box: a list that holds the values; alone, if their memory may be taken over.
-        slots: how each value is called; a box may have more values than that.
-        handlers: what becomes of each type.
-        memo: the containers that were converted before.
+        box: a list of the values; only what it alone holds can be taken over.
+        slots: the slot of each value; a box may have more values than slots.
+        handlers: the handler of each type.
+        memo: the containers that were converted already.
         visit: called instead of each leaf's handler.
     """
     memo = {} if memo is None else memo
@@ -169,7 +169,7 @@ def walk(
                         found = visit(_path(stack, slots), child, references if alone else None, found)
                 if type(found) is Container:
                     is_shared = references > unshared
-                    if found.counted and not child and not is_shared:  # as many infos are
+                    if found.counted and not child and not is_shared:  # empty, as many infos are
                         results.append(found.build(child, (), []))
                         continue
                     if is_shared and (entry := memo.get(id(child))) is not None:
@@ -204,7 +204,7 @@ def walk(
 
 
 def report_kept(slot: Slot, path: Callable[[], str], leaf: Any) -> None:
-    """Tell whoever wants to know that a leaf has no counterpart."""
+    """Tell the slot's `on_keep`, if it has one, that a leaf has no counterpart."""
     if slot.on_keep is not None:
         slot.on_keep(slot.name, path, leaf)
 
@@ -215,15 +215,15 @@ def locate(error: Exception, path: str) -> Exception:
         return error.at(path)
     if isinstance(error, (MemoryError, Warning)):
         return error
-    what = f"while it was converted: {describe_error(error)}"  # a dict that changes, or a key that fails
-    return UnsupportedError(what, "if somebody changes it meanwhile, convert a copy", path)
+    what = f"while it was converted: {describe_error(error)}"  # a dict that changed, or a key that failed
+    return UnsupportedError(what, "if something modifies it during the conversion, convert a copy", path)
 
 
 def describe_error(error: Exception) -> str:
-    """Return the kind of an error, and what it says if it can be asked."""
+    """Return the type of an error, and its message if that can be read."""
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # it must not replace the error that is told
+    except Exception:  # which must not replace the error that is reported
         return type(error).__name__
 
 
@@ -238,7 +238,7 @@ def _path(frames: list[_Frame], slots: Sequence[Slot]) -> str:
 
 
 def path_of(name: str, steps: Iterable[tuple[Container, Any, int]]) -> str:
-    """Return the path that begins at a name: of each container on the way, its kind, keys and an index."""
+    """Return the path that begins at a name; each step has a container's kind, its keys and an index."""
     return name + "".join(container.format_key(keys, index) for container, keys, index in steps)
 
 
@@ -253,13 +253,13 @@ def refuse_cycle(container: Any, path: str = "") -> None:
 
 
 class Walker:
-    """Converts boxes, all by the same slots and handlers. The C extension has one like it.
+    """Converts boxes, all with the same slots and handlers. The C extension has one like it.
 
     Args:
-        handlers: what becomes of each type.
-        mode: in which no array should be made.
-        slots: the values of a box.
-        repack: makes a tuple with as many values as there are slots of what `unpack` got instead, or raises.
+        handlers: the handler of each type.
+        mode: the mode in which no array should be made.
+        slots: the slots of the values in a box.
+        repack: turns anything else that `unpack` gets into a tuple with a value for each slot, or raises.
     """
 
     def __init__(
@@ -289,7 +289,7 @@ class Walker:
         del values
         walked = [results[index] for index in self._walked]
         for index in self._walked:
-            results[index] = None  # so that the list alone holds what is walked
+            results[index] = None  # so that `walked` alone holds what is walked
         for index, found in zip(self._walked, self._walk(walked, self._walked_slots)):
             results[index] = found
         for index, scalar, passes in self._numbers:
@@ -306,7 +306,7 @@ class Walker:
 
 
 def _count(box: list[Any]) -> int:
-    """Return the references to the one object in the box, as the walk counts them."""
+    """Return the reference count of the one object in the box, as the walk sees it."""
     found: list[int | None] = []
     walk(box, (), {object: unchanged}, visit=lambda path, leaf, count, handler: found.append(count))
     return found[0] or -1

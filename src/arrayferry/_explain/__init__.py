@@ -40,18 +40,18 @@ def explain(
 ) -> Explanation:
     """Show what becomes of each leaf of a value, or of what an environment takes and returns, and why.
 
-    The result prints as a table, and is plain data by `as_dict()`.
+    The result prints as a table; `as_dict()` returns it as plain data.
 
     Args:
         value: any structure; or an environment that `wrap` takes, which is reset and stepped; or the id of a
             Gymnasium environment, which is made and closed.
-        to: the target; of an environment, the agent's framework.
+        to: the target; for an environment, the agent's framework.
         device: where the arrays go.
         copy: as for `convert`.
         dtypes: as for `convert`.
-        steps: how many steps of an environment to look at; it takes twice as many, half of them for the time.
+        steps: how many steps of an environment to look at; as many again are taken to measure the time.
         seed: for the environment and for the actions, which are sampled.
-        **unknown: refused, with the option that was probably meant.
+        **unknown: refused, naming the option that was probably meant.
 
     Example:
         >>> import arrayferry, numpy as np
@@ -65,7 +65,7 @@ def explain(
     if means_environment(value):
         return explain_environment(value, to, steps, seed, device=device, copy=copy, dtypes=dtypes)
     box = [value]
-    del value  # so that the box alone holds it, if the caller holds it no more
+    del value  # so that only the box holds it, if the caller no longer does
     converter = Converter(to, device, copy=copy, dtypes=dtypes)
     leaves = tuple(record(converter, box, ("value",), holder="you"))
     refused = any(leaf.memory == "refused" for leaf in leaves)

@@ -27,7 +27,7 @@ __all__ = ["explain_environment"]
 
 _HOLDER = "the environment"
 
-# What some reasons mean for an action, which the action space has the say about and the agent still holds.
+# What some reasons mean for an action: the action space decides about it, and the agent still holds it.
 _IN_ACTIONS = {
     "number": ("converted", "scalar"),
     "no-dtype": ("cast", "space-dtype"),
@@ -36,9 +36,9 @@ _IN_ACTIONS = {
 
 
 def explain_environment(env: Any, to: Namespace, steps: int, seed: int | None, **options: Any) -> Explanation:
-    """Explain what the wrapper does in a step of an environment, or of one that is named by its id.
+    """Explain what the wrapper does in a step of an environment, which may be given by its id.
 
-    It takes as many steps for the times, without a look at the leaves, as it takes for the leaves.
+    It takes as many steps for the times, without looking at the leaves, as it takes for the leaves.
     """
     if steps < 1:
         raise OptionError(f"steps={steps} is not valid", "pass 1 or more")
@@ -46,7 +46,7 @@ def explain_environment(env: Any, to: Namespace, steps: int, seed: int | None, *
         wrapped: Any = wrap(base, to, sanitize=False, **options)
         run = _Run(base, wrapped._boundary)
         with suppress(FerryError):  # a refused leaf is reported below, with the others
-            run.player.reset(wrapped, seed)  # the wrapper learns here whose arrays the environment takes
+            run.player.reset(wrapped, seed)  # here the wrapper learns which arrays the environment takes
         seconds = run.fastest_of(steps)
         by_path: dict[str, list[Leaf]] = defaultdict(list)
         for leaf in (leaf for _ in range(steps) for leaf in run.leaves_of_step(seconds["action"])):
@@ -60,7 +60,7 @@ def explain_environment(env: Any, to: Namespace, steps: int, seed: int | None, *
 
 
 def _usual(same: list[Leaf]) -> Leaf:
-    """Return what a leaf was most of the time, or refused if it ever was."""
+    """Return a leaf as it was most of the time, or as refused if it ever was."""
     same = [leaf for leaf in same if leaf.memory == "refused"] or same
     kinds = [(leaf.before, leaf.after, leaf.memory, leaf.reason) for leaf in same]
     kind, seen = Counter(kinds).most_common(1)[0]
@@ -80,7 +80,7 @@ class _Run:
 
     @property
     def title(self) -> str:
-        """Which environment, and where to."""
+        """The environment and the target."""
         spec = getattr(self._env, "spec", None)
         name = getattr(spec, "id", type(self._env).__name__)
         many = f" x {self._env.num_envs}" if self.is_vector else ""
@@ -92,7 +92,7 @@ class _Run:
         return self._to_agent(self.player.sample())
 
     def fastest_of(self, steps: int) -> dict[str, float]:
-        """Take steps as the wrapper does, and return the least time of each part of it."""
+        """Take steps as the wrapper does, and return the shortest time of each part."""
         laps: dict[str, list[float]] = {"action": [], "step": [], "out": []}
         for _ in range(steps):
             action = self._sample()
@@ -107,14 +107,14 @@ class _Run:
             try:
                 _, _, terminated, truncated, _ = self._boundary.convert_step(box)
                 laps["out"].append(perf_counter() - stepped)
-            except FerryError:  # it is among the leaves; whether the episode is over, nobody knows
+            except FerryError:  # it is among the leaves; whether the episode is over is unknown
                 self._env.reset()
             else:
                 self.player.start_again(self._env, terminated, truncated)
         return {name: min(times, default=0.0) for name, times in laps.items()}
 
     def leaves_of_step(self, seconds: float) -> list[Leaf]:
-        """Take a step, and return what became of its leaves; an action takes that many seconds."""
+        """Take a step, and return what became of its leaves; `seconds` is the time that an action takes."""
         action = self._sample()
         incoming = self.player.boundary(self._boundary)
         member = incoming.convert_action(action)
@@ -124,7 +124,7 @@ class _Run:
             leaves += record(self.outgoing, box, STEP, _HOLDER)
             self.player.start_again(self._env, *box[2:4])
             return leaves
-        numbers, box[1:4] = box[1:4], []  # so that the box alone holds what is walked
+        numbers, box[1:4] = box[1:4], []  # so that only the box holds what is walked
         leaves += record(self.outgoing, box, RESET, _HOLDER)
         _, *converted, _ = self._boundary.convert_step([(None, *numbers, None)])
         for name, value, found in zip(STEP[1:4], numbers, converted):
@@ -136,9 +136,9 @@ class _Run:
 
 
 def _action_leaves(action: Any, member: Any, incoming: Converter, seconds: float) -> list[Leaf]:
-    """Return the action on its way in: from what the policy gives to a member of the action space."""
+    """Return the leaves of an action on its way in: from the policy's output to a member of the space."""
     given, taken = flat(action, "action"), flat(member, "action")
-    if given.keys() != taken.keys():  # a space whose members are built otherwise: all of it at once
+    if given.keys() != taken.keys():  # members with another structure: the action as one leaf
         given, taken = {"action": action}, {"action": member}
     leaves = [_as_member(path, given[path], taken[path], incoming) for path in given]
     return [replace(leaf, seconds=seconds / len(leaves)) for leaf in leaves]

@@ -1,4 +1,4 @@
-"""What was found out about all leaves, with its totals and what to do about it."""
+"""What was found out about all leaves, with totals and what to do about it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Explanation:
 
     Attributes:
         title: what was explained.
-        leaves: each of them.
+        leaves: what became of each leaf.
         advice: what would make it faster, smaller or right; may be empty.
-        seconds: what all of it takes at best, by name: `out`, and of an environment `action` and `step`
-            (the environment's own). `action` and `out` are what the wrapper adds to a step.
+        seconds: the shortest times, by name: `out`, and for an environment `action` and `step` (the
+            environment's own). `action` and `out` are what the wrapper adds to a step.
         steps: how many steps were looked at; 0 if it was a value.
     """
 
@@ -49,7 +49,7 @@ class Explanation:
         return dict(totals)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it as plain data, for JSON."""
+        """Return everything as plain data, for JSON."""
         return {
             "title": self.title,
             "steps": self.steps,

@@ -22,7 +22,7 @@ from arrayferry.errors import FerryError
 
 __all__ = ["Leaf", "fastest", "flat", "leaf_of", "record"]
 
-# How often something is done to find the time that it takes.
+# How often something is repeated to measure its time.
 _LAPS = 5
 
 
@@ -34,16 +34,16 @@ class Leaf:
         path: where it is, such as `obs["camera"]`.
         shape: of an array; None for anything else.
         before: its dtype, or its type if it is not an array.
-        after: the same of what it became.
+        after: the same for what it became.
         route: the frameworks that it went through, such as `("jax", "numpy", "torch")`.
         memory: `taken over` without a copy, `shared`, `copied`, `cast`, `converted` from or to a number,
             `left alone` or `refused`.
         reason: why, as a code: a key of `REASONS`.
         why: why, in words.
-        nbytes: of the original.
-        seconds: what it takes alone, at best; of an action of many leaves, each has an equal share.
+        nbytes: the size of the original.
+        seconds: the shortest time for it alone; each leaf of an action has an equal share.
         seen: in how many steps this was so.
-        hint: of a refused leaf, what to do.
+        hint: for a refused leaf, what to do.
     """
 
     path: str
@@ -68,9 +68,9 @@ class Leaf:
 
 
 def record(converter: Converter, box: list[Any], names: Sequence[str], holder: str) -> list[Leaf]:
-    """Convert the values in a list that alone holds them, and return what became of each leaf.
+    """Convert the values in a list that is their only holder, and return what became of each leaf.
 
-    A leaf that is refused is written down like the others, and the walk goes on.
+    A leaf that is refused is recorded like the others, and the walk goes on.
     """
     leaves: list[Leaf] = []
 
@@ -84,7 +84,7 @@ def record(converter: Converter, box: list[Any], names: Sequence[str], holder: s
             return value
         if type(found) is not Container:
             leaf = leaf_of(path, value, found, converter, reason, holder)
-            # What was taken over is handed in as it came: in a box that alone holds it.
+            # What was taken over is handed in as it came: in a box that is its only holder.
             is_taken = leaf.memory == "taken over" and isinstance(value, np.ndarray)
             new_box = lambda: [value.copy() if is_taken else value]  # noqa: E731
             leaves.append(replace(leaf, seconds=fastest(converter, new_box)))
@@ -95,7 +95,7 @@ def record(converter: Converter, box: list[Any], names: Sequence[str], holder: s
 
 
 def fastest(converter: Converter, new_box: Callable[[], list[Any]]) -> float:
-    """Return the least seconds that a conversion takes: what else runs only ever adds to a time."""
+    """Return the shortest time of a conversion, in seconds: other processes only ever add to a time."""
     laps = []
     for _ in range(_LAPS):
         box = new_box()
@@ -143,7 +143,7 @@ def leaf_of(
     shape = None if shape is None else tuple(shape)
     try:
         nbytes = int(value.nbytes)
-    except Exception:  # not all frameworks have it, nor all arrays values
+    except Exception:  # some frameworks lack it, and some arrays have no values
         nbytes = 0
     hint = error.hint if error else ""
     return Leaf(path, shape, before, after, through, memory, reason, why, nbytes, hint=hint)

@@ -57,12 +57,12 @@ REASONS: dict[str, str] = {
 
 
 def reason_to_copy(converter: Converter, array: Any, references: int | None) -> str:
-    """Return the code of why an array of the right dtype is copied; ask before it is converted.
+    """Return the code for why an array of the right dtype is copied; ask before it is converted.
 
     Args:
         converter: what is about to convert it.
         array: the array.
-        references: to it, as the walk counted them; None when somebody else can reach its container.
+        references: how many there are to it, by the walk's count; None if others can reach its container.
     """
     if converter.copy is True:
         return "copy-true"
@@ -91,7 +91,7 @@ def _reason_to_copy_from(source: Framework, target: Framework, array: Any) -> st
 
 
 def have_common_memory(one: Any, other: Any) -> bool:
-    """Return whether two arrays, of any frameworks, lie in the same memory, as far as NumPy can see it."""
+    """Return whether two arrays, of any frameworks, share memory, as far as NumPy can see it."""
     here, there = _view(one), _view(other)
     return here is not None and there is not None and np.may_share_memory(here, there)
 
@@ -100,5 +100,5 @@ def _view(array: Any) -> Array | None:
     source = framework_of(type(array))
     try:
         return None if source is None else source.to_numpy(array, True)
-    except Exception:  # a look must not break what it looks at, and each framework refuses its own way
+    except Exception:  # looking must not break anything, and each framework refuses in its own way
         return None

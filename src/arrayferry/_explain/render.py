@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 __all__ = ["as_rich", "as_text", "rich_table", "size"]
 
-# A heading that starts with `>` is that of numbers, which align right.
+# A heading that starts with `>` is for numbers, which align right.
 _HEADS = ("leaf", "what it is", "route", ">bytes", ">µs", "shared or copied, and why")
 _STYLES = {"taken over": "green", "shared": "green", "refused": "red", "left alone": "dim"}
 
 
 def size(count: int) -> str:
-    """Return a number of bytes for people.
+    """Return a number of bytes in readable form.
 
     >>> size(16), size(28224), size(1 << 20)
     ('16 B', '27.6 KB', '1 MB')
@@ -88,9 +88,9 @@ def as_rich(explanation: Explanation) -> RenderableType:
 def rich_table(
     title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], wraps: Sequence[str] = ()
 ) -> Table:
-    """Return a table of rich's markup. A heading that starts with `>` aligns right.
+    """Return a table of rich's markup. A column whose heading starts with `>` aligns right.
 
-    The last column wraps, and those in `wraps`: rich shrinks every column that does, and breaks words.
+    The last column and those in `wraps` wrap: rich shrinks every column that does, and breaks words.
     """
     from rich.markup import escape
     from rich.table import Table

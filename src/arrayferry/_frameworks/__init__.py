@@ -1,4 +1,4 @@
-"""Which frameworks can be converted: one file for each, all with the same parts in the same order.
+"""The supported frameworks: one file for each, all with the same parts in the same order.
 
 A file names its framework but does not import it; the framework is imported when it is used.
 """
@@ -24,7 +24,7 @@ from arrayferry._frameworks import (
     warp,
 )
 
-# The table. In this order they are asked whether an array is theirs.
+# In the order in which they are asked whether an array is theirs.
 for _framework in (numpy, torch, jax, cupy, dask, sparse, array_api_strict, mlx, warp, tensorflow, paddle):
     register_framework(_framework.FRAMEWORK)
 

@@ -1,6 +1,6 @@
 """Containers of other libraries, found by name, like arrays: nothing is imported for them.
 
-* a TensorDict -> a TensorDict, if what its tensors became are tensors
+* a TensorDict -> a TensorDict, if the converted values are tensors, too
 * other kinds of TensorDict (lazily stacked, persistent, parameters) -> refused
 * torch.Size, a Gymnasium space -> unchanged: they only look like containers
 """
@@ -15,7 +15,7 @@ from arrayferry.errors import UnsupportedError
 
 
 def open_tensordict(old: Any) -> tuple[list[str], list[Any]]:
-    """Its entries; tensors, TensorDicts, and what is no tensor in the box that it has there."""
+    """Return its keys and entries: tensors, TensorDicts, and anything else in its TensorDict wrapper."""
     import tensordict
 
     if type(old) is not tensordict.TensorDict:
@@ -27,7 +27,7 @@ def open_tensordict(old: Any) -> tuple[list[str], list[Any]]:
 
 
 def build_tensordict(old: Any, keys: list[str], new: list[Any]) -> Any:
-    """A TensorDict with the same batch size, names and lock; if it is on a device, where its tensors are."""
+    """Return a TensorDict with the same batch size, names and lock; if it has a device, the tensors' own."""
     import tensordict
     import torch
 

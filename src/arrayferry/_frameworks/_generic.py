@@ -1,9 +1,9 @@
 """Any array library that nobody registered: the array API standard and DLPack are enough to use it.
 
-* as a target -> `module.asarray` of private memory; dtype and shape of the result are checked
+* as a target -> `module.asarray` of private memory; the result's dtype and shape are checked
 * as a source -> DLPack, `__array__` or a method of its own, whichever gives the array's true values
-* an object with `__cuda_array_interface__` -> an array on a GPU: by DLPack, or by who can read it there
-* one with only `__array_interface__` -> unchanged, as images are; `register_leaf` makes it an array
+* an object with `__cuda_array_interface__` -> a GPU array: by DLPack, or by a library that can read it there
+* one with only `__array_interface__` -> unchanged, as images are; `register_leaf` can make it an array
 * its dtypes and default dtypes -> found by trying
 """
 
@@ -23,10 +23,10 @@ from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
 __all__ = ["accepts", "default_dtypes", "framework_of_module", "framework_of_type"]
 
-# How an array may be seen or copied by NumPy, in the order in which it is tried.
+# The ways in which NumPy may see or copy an array, in the order in which they are tried.
 _VIEWS: tuple[Callable[[Any], Any], ...] = (
     lambda array: np.from_dlpack(array, copy=False),
-)  # from NumPy 2.1
+)  # since NumPy 2.1
 _DLPACK: tuple[Callable[[Any], Any], ...] = (
     np.from_dlpack,
     lambda array: np.from_dlpack(array, device="cpu"),
@@ -46,7 +46,7 @@ _COPIES: tuple[Callable[[Any], Any], ...] = (
 def to_numpy(array: Any, share: bool) -> Array | None:
     """Return a view or a copy, whichever the array gives; None if its elements are not numbers."""
     has_counterpart = True
-    # What has no dtype to compare with is exact only by DLPack, which carries it: a null may become a NaN.
+    # Without a dtype to compare, only DLPack is exact, because it carries one: a null might become a NaN.
     exact = _COPIES if hasattr(array, "dtype") or _is_on_gpu(array) else _DLPACK
     for read in _VIEWS if share else exact:
         try:
@@ -57,24 +57,24 @@ def to_numpy(array: Any, share: bool) -> Array | None:
             return None
         found = np.asarray(found)
         if found.dtype.name not in STANDARD | ML_DTYPES and _shape(array, found) == found.shape:
-            has_counterpart = False  # objects, strings; but another way may give numbers
+            has_counterpart = False  # objects or strings; but another way may give numbers
         elif _matches(array, found):
             return found
     if not has_counterpart:
         return None
     kind = f"{type(array).__module__}.{type(array).__qualname__}"
     if share:
-        raise SharingError(f"{kind} does not share its memory", "copy=None")
-    what = f"{kind} does not give its values to NumPy"
+        raise SharingError(f"{kind} does not share its memory", "pass copy=None")
+    what = f"{kind} does not expose its values to NumPy"
     raise UnsupportedError(what, "convert it by hand, or register_framework()")
 
 
 def _is_on_gpu(array: Any) -> bool:
-    return bool(_interface(array))  # on the CPU, the arrays of some libraries say that they have none
+    return bool(_interface(array))  # on the CPU, some libraries' arrays have the attribute, but nothing in it
 
 
 def _matches(array: Any, other: Array) -> bool:
-    """Return whether dtype and shape are the same; an array without one of them matches in that."""
+    """Return whether dtype and shape are the same; one that the array does not have counts as the same."""
     dtype = np.dtype(_interface(array)["typestr"]) if _interface(array) else other.dtype
     name: str = other.dtype.name
     return _shape(array, other) == other.shape and dtype_name(getattr(array, "dtype", dtype)) == name
@@ -98,7 +98,7 @@ def from_numpy(module: ModuleType, array: Array, device: Any, share: bool) -> An
     found = create(array, **options)
     if not _matches(found, array):
         made = f"{dtype_name(found.dtype)}{list(found.shape)}"
-        what = f"{module.__name__} made {made} of {array.dtype.name}{list(array.shape)}"
+        what = f"{module.__name__} turned {array.dtype.name}{list(array.shape)} into {made}"
         raise UnsupportedError(what, "convert it by hand, or register_framework()")
     return found
 
@@ -108,9 +108,9 @@ def _share(create: Callable[..., Any], array: Array, options: dict[str, Any]) ->
         found = create(array, copy=False, **options)
         shares = np.shares_memory(to_numpy(found, True), array) or not array.size
     except Exception as error:  # an unknown library may raise anything
-        raise SharingError(f"this memory cannot be shared: {error}", "copy=None") from error
+        raise SharingError(f"this memory cannot be shared: {error}", "pass copy=None") from error
     if not shares:
-        raise SharingError("this memory was copied, although copy=False", "copy=None")
+        raise SharingError("this memory was copied, although copy=False", "pass copy=None")
     return found
 
 
@@ -126,7 +126,7 @@ def find_device(module: ModuleType, spec: Any) -> Any:
 
 
 def available_devices(module: ModuleType) -> tuple[str, ...]:
-    """Return the names of the devices that the module lists, as the standard asks it to."""
+    """Return the names of the devices that the module lists, as the standard requires."""
     return tuple(map(str, _devices(module)))
 
 
@@ -136,7 +136,7 @@ def _devices(module: ModuleType) -> tuple[Any, ...]:
 
 
 def accepts(make: Callable[[str], Any]) -> Callable[[str], bool]:
-    """Return a function that tells whether something can be made of a dtype."""
+    """Return a function that tells whether `make` accepts a dtype."""
 
     def is_accepted(name: str) -> bool:
         try:
@@ -149,7 +149,7 @@ def accepts(make: Callable[[str], Any]) -> Callable[[str], bool]:
 
 
 def dtypes(module: ModuleType, device: Any) -> frozenset[str]:
-    """Return the dtypes that the module makes arrays of."""
+    """Return the dtypes that the module can make arrays of."""
 
     def make(name: str) -> None:
         cast = cast_for(np.dtype("float32"), frozenset({name}), name)
@@ -160,7 +160,7 @@ def dtypes(module: ModuleType, device: Any) -> frozenset[str]:
 
 
 def default_dtypes(module: ModuleType, device: Any) -> dict[type, str]:
-    """Return the dtypes that `module.asarray` gives numbers."""
+    """Return the dtypes that `module.asarray` gives to Python's numbers."""
     return {kind: _default_dtype(module, kind, device) for kind in (int, float, complex)}
 
 

@@ -3,7 +3,7 @@
 `jax.device_put` and `jnp.asarray` spend nearly all of their time in Python, working out what is the same
 in every step: the device, the sharding, the dtype. In the end they call one private function of JAX. We
 call it directly, with the device and sharding that `device_put` chose the first time; for many devices, with
-the pieces that each of them gets. `device_put` does the work whenever that function fails, and in versions of
+the piece that each of them gets. `device_put` does the work whenever that function fails, and in versions of
 JAX that do not have it.
 """
 
@@ -27,16 +27,16 @@ __all__ = ["array_type", "forget", "put_on"]
 # Up to this size JAX copies during the call; larger arrays it copies later, on another thread.
 _COPIED_AT_ONCE = 96 << 10
 
-# From the requested device and the default device of the moment to what `device_put` chose for them: the
+# From the requested device and the current default device to what `device_put` chose for them: the
 # sharding, and the device in a list. A program that calls jax.extend.backend.clear_backends(), as some
-# tests do, keeps the devices from before.
+# tests do, keeps the old devices.
 _places: dict[Any, tuple[jax.sharding.Sharding, list[jax.Device]]] = {}
 
-# For many devices, from the function that puts on them, a shape and a dtype to how JAX describes the result,
-# its sharding, the index of each device's piece, and the devices.
+# For many devices, from the function that puts arrays there, a shape and a dtype to JAX's description of the
+# result, its sharding, the index of each device's piece, and the devices.
 _splits: dict[Any, tuple[Any, jax.sharding.Sharding, list[Any], list[jax.Device]]] = {}
 
-# A program whose arrays have a new shape in every step must not make the table grow with it.
+# Keeps the table from growing without bound in a program whose arrays have a new shape in every step.
 _MANY_SPLITS = 1024
 
 
@@ -70,7 +70,7 @@ def put_on(device: Any, check: Callable[[], None]) -> Callable[[Array], jax.Arra
             sharding, devices = places[device, config.jax_default_device]
             result = fast_put(shaped(array.shape, array.dtype), sharding, [array], devices, committed)
         except Exception:  # a new device; or a transfer_guard, which allows only explicit transfers
-            pass  # call device_put below, so that an error of its own does not have this one as context
+            pass  # call device_put below, so that its own errors do not have this one as their context
         if result is None:
             result = put_slowly(array)
         return result if array.nbytes <= _COPIED_AT_ONCE else result.block_until_ready()
@@ -88,7 +88,7 @@ def put_on(device: Any, check: Callable[[], None]) -> Callable[[Array], jax.Arra
 
 
 def _put_rows(rows: Rows, check: Callable[[], None]) -> Callable[[Array], jax.Array]:
-    """Return what splits arrays that have these rows, and puts all others on one device."""
+    """Return a function that splits arrays that have these rows, and puts all others on one device."""
     split = _put_pieces(rows.sharding, check, rows.join, lambda shape: rows.indices)
     put = put_on(rows.first, check)
     return lambda array: split(array) if rows.holds(array) else put(array)
@@ -112,13 +112,13 @@ def _put_pieces(
     join: Callable[[Array], jax.Array],
     indices: Callable[[Any], Any],
 ) -> Callable[[Array], jax.Array]:
-    """Return what puts the pieces of an array on many devices.
+    """Return a function that puts the pieces of an array on many devices.
 
     Args:
-        sharding: of the result.
+        sharding: the sharding of the result.
         check: as for `put_on`.
-        join: does it by public functions of JAX.
-        indices: from a shape to the index of each device's piece.
+        join: does the same with JAX's public functions.
+        indices: `(shape)` to the index of each device's piece.
     """
     import jax
 
@@ -152,7 +152,7 @@ def _put_pieces(
 
 @cache
 def _private_parts() -> tuple[Any, Any]:
-    """Return JAX's function that puts an array on a device, and its description of one; or None twice."""
+    """Return JAX's function that puts an array on a device, and its type for describing one; or two Nones."""
     import jax
 
     if jax.__version_info__ < (0, 8):  # a process that ends while the device is busy would crash
@@ -168,8 +168,8 @@ def _private_parts() -> tuple[Any, Any]:
 
 @cache
 def array_type() -> Any:
-    """Return the type of arrays that have values: not tracers, not typed keys. It starts JAX's threads."""
+    """Return the type of arrays that have values: not tracers, not typed keys. Starts JAX's threads."""
     import jax
 
-    with jax.ensure_compile_time_eval():  # inside a trace the type of a tracer would be remembered
+    with jax.ensure_compile_time_eval():  # inside a trace the type of a tracer would be cached
         return type(jax.device_put(np.zeros(())))

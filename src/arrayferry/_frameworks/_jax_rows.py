@@ -27,7 +27,7 @@ def has_mesh(device: Any) -> bool:
 
 @dataclass(frozen=True)
 class Rows:
-    """Where the rows of a vector environment go, as a device: one sharding for the rows of all processes.
+    """The device for the rows of a vector environment: one sharding for the rows of all processes.
 
     An array with as many rows as this process has is split; it becomes the process's part of an array that
     has the rows of all processes. Any other array goes to one device.
@@ -41,7 +41,7 @@ class Rows:
     count: int
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be done while there is somebody to tell."""
+        """Refuse now what cannot work, while the user can still act on it."""
         spec = self.sharding.spec
         if any(part is not None for part in spec[1:]):
             what = f"{spec} splits more than the first axis, which is that of the environments"
@@ -95,7 +95,7 @@ class Rows:
 
     @cached_property
     def first(self) -> jax.Device:
-        """The device for everything else."""
+        """The device for all other arrays."""
         return next(iter(self.indices))
 
     def holds(self, array: Any) -> bool:
@@ -103,7 +103,7 @@ class Rows:
         return bool(array.shape[:1] == (self.count,))
 
     def join(self, array: Any) -> jax.Array:
-        """Return a batch of this process as its part of the array of all processes."""
+        """Return this process's batch as its part of the array of all processes."""
         import jax
 
         single, kind = jax.sharding.SingleDeviceSharding, self.sharding.memory_kind
@@ -113,7 +113,7 @@ class Rows:
         return jax.make_array_from_single_device_arrays(shape, self.sharding, parts)
 
     def read(self, array: jax.Array) -> Any:
-        """Return this process's rows of an array that has those of all; any other array as it is."""
+        """Return this process's rows of an array with those of all processes; any other array as it is."""
         if array.shape[:1] != (self.total,) or len(array.sharding.device_set) == 1 or array.is_deleted():
             return array
         if (plan := _plan(self, array.sharding, array.shape)) is None:
@@ -125,7 +125,7 @@ class Rows:
 
     @cached_property
     def numbers(self) -> Array:
-        """The numbers, among all rows, of this process's."""
+        """The numbers of this process's rows among those of all processes."""
         size = self.count // len(self._here)
         return np.concatenate([np.arange(part * size, (part + 1) * size) for part in self._here])
 
@@ -134,7 +134,7 @@ class Rows:
 def _plan(
     rows: Rows, sharding: jax.sharding.Sharding, shape: tuple[int, ...]
 ) -> tuple[list[int], Any] | None:
-    """Return which shards of an array to read, and which of their rows if not all; None to read it whole."""
+    """Return which shards of an array to read, and which of their rows, if not all; None to read it all."""
     held: dict[int, tuple[int, Array]] = {}
     indices: Any = sharding.addressable_devices_indices_map(shape)
     for position, index in enumerate(indices.values()):

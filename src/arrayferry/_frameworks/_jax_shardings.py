@@ -1,4 +1,4 @@
-"""Shardings as plain data, so that they can be pickled and written as JSON, and made again from it."""
+"""Shardings as plain data, which can be pickled or written as JSON, and turned into shardings again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["as_data", "from_data"]
 
 
 def as_data(sharding: jax.sharding.Sharding | Rows, name: Callable[[Any], str]) -> dict[str, Any]:
-    """Return a sharding by the shape and axis names of its mesh, its spec, and the names of its devices."""
+    """Describe a sharding by the shape and axis names of its mesh, its spec, and the names of its devices."""
     import jax
 
     if isinstance(sharding, Rows):
@@ -42,7 +42,7 @@ def as_data(sharding: jax.sharding.Sharding | Rows, name: Callable[[Any], str]) 
 
 
 def from_data(data: dict[str, Any], find: Callable[[str], Any]) -> jax.sharding.Sharding | Rows:
-    """Return the sharding that `as_data` has described, on its devices or on as many others."""
+    """Return the sharding that `as_data` described, on the same devices or on as many others."""
     import jax
 
     devices = _devices(data["devices"], find)
@@ -65,7 +65,7 @@ def _devices(names: list[str], find: Callable[[str], Any]) -> list[Any]:
     except DeviceError as error:
         here = jax.devices()
         if len(here) < len(names):
-            what = f"a sharding over {len(names)} devices cannot be made again: there are {len(here)} here"
+            what = f"a sharding over {len(names)} devices cannot be recreated: only {len(here)} are here"
             raise DeviceError(
                 what, "start this process with as many devices, or pass another device"
             ) from error

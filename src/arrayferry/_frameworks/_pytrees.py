@@ -1,9 +1,9 @@
-"""Classes that are registered as pytrees of JAX: their leaves are converted, what JAX calls static is not.
+"""Classes that are registered as JAX pytrees: their leaves are converted, what JAX calls static is not.
 
-* a dataclass, such as a `flax.struct` or `mjx.Data` -> the same attributes, those that are JAX's children new
+* a dataclass, such as a `flax.struct` or `mjx.Data` -> the same attributes, with JAX's children converted
 * any other registered class -> what its own functions make of the converted children
 
-Either way `jax.tree.structure` says the same of what went in and of what came out.
+Either way, `jax.tree.structure` is the same before and after.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["find_pytree"]
 
 
 def find_pytree(cls: type, own: Functions | None) -> Functions | None:
-    """Return what opens and builds objects of a class as JAX does; None if it is not registered there.
+    """Return the functions that open and build objects of a class as JAX does; None if JAX does not know it.
 
     Args:
         cls: the class.
-        own: what opens and builds all attributes of a dataclass.
+        own: the functions that open and build all attributes of a dataclass.
     """
-    tree_util = sys.modules.get("jax.tree_util")  # whoever has registered something has imported it
+    tree_util = sys.modules.get("jax.tree_util")  # whoever has registered a class has imported it
     if tree_util is None or cls is type(None) or not _is_registered(tree_util, cls):
         return None  # to JAX, None is a node without children; here it stays what it is
 
@@ -56,8 +56,8 @@ class _Children(list[Any]):
     """The names of a node's children.
 
     Attributes:
-        treedef: what JAX builds the node of.
-        rest: of a dataclass, the keys and values of all its attributes, and where the children are in them.
+        treedef: what JAX builds the node from.
+        rest: for a dataclass, the keys and values of all its attributes, and the children's places in them.
     """
 
     def __init__(self, names: list[Any], treedef: Any = None, rest: Any = None) -> None:
@@ -66,7 +66,7 @@ class _Children(list[Any]):
 
 
 def _name(key: Any) -> Any:
-    """Return what JAX calls a child: an attribute, a key or a number."""
+    """Return what JAX calls a child: an attribute, a key or an index."""
     if hasattr(key, "name"):
         return Attribute(key.name)
     return getattr(key, "key", getattr(key, "idx", key))
@@ -75,5 +75,5 @@ def _name(key: Any) -> Any:
 def _is_registered(tree_util: Any, cls: type) -> bool:
     if hasattr(tree_util, "is_tree_node"):
         return bool(tree_util.is_tree_node(cls))
-    # Older versions of JAX tell it only of an object.
+    # Older versions of JAX can tell this only for an object, not for a class.
     return cls in getattr(sys.modules.get("jax._src.tree_util"), "_registry", ())

@@ -16,14 +16,14 @@ __all__ = ["Rows", "as_rows"]
 
 @dataclass(frozen=True)
 class Rows:
-    """Where the rows of a vector environment go, as a device: a `DeviceMesh` and placements on it.
+    """The device for the rows of a vector environment: a `DeviceMesh` and placements on it.
 
     A tensor with as many rows as this process has becomes its part of a DTensor that has the rows of all
-    processes. Any other tensor is a plain one.
+    processes. Any other tensor stays a plain one.
 
     Attributes:
         mesh: the `torch.distributed.device_mesh.DeviceMesh`.
-        placements: how the rows lie on it.
+        placements: how the rows are distributed over it.
         count: how many rows this process has.
     """
 
@@ -32,17 +32,18 @@ class Rows:
     count: int
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be done while there is somebody to tell."""
+        """Refuse now what cannot work, while the user can still act on it."""
         if len(self.placements) != self.mesh.ndim:
             what = f"{len(self.placements)} placements for a mesh of {self.mesh.ndim} dimensions"
             raise DeviceError(what, "pass one placement for each dimension of the mesh")
         for placement, size in zip(self.placements, self.mesh.shape):
             if not placement.is_shard(0) and not (placement.is_replicate() and size == 1):
-                what = f"the placement {placement} over {size} processes, which step different environments"
-                raise DeviceError(what, "pass Shard(0); of a mesh with other dimensions, a part: mesh['env']")
+                what = f"{placement!r} does not split the rows of {size} processes"
+                hint = "pass Shard(0); if the mesh has other dimensions, pass a part of it: mesh['env']"
+                raise DeviceError(what, hint)
         if self.mesh.get_coordinate() is None:
-            what = "the mesh does not have this process"
-            raise DeviceError(what, "make the mesh of all processes that step environments")
+            what = "the mesh does not include this process"
+            raise DeviceError(what, "build the mesh from all processes that step environments")
 
     @cached_property
     def device(self) -> torch.device:
@@ -52,7 +53,7 @@ class Rows:
         return torch.device(self.mesh.device_type)
 
     def join(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a batch of this process as its part of the tensor of all processes; any other as it is."""
+        """Return this process's batch as its part of the DTensor of all processes; any other tensor as is."""
         from torch.distributed.tensor import DTensor
 
         if tensor.shape[:1] != (self.count,):
@@ -60,7 +61,7 @@ class Rows:
         return DTensor.from_local(tensor, self.mesh, self.placements, run_check=False)
 
     def read(self, tensor: Any) -> Any:
-        """Return this process's rows of a DTensor that has those of all; any other tensor as it is."""
+        """Return this process's rows of a DTensor with those of all processes; any other tensor as it is."""
         from torch.distributed.tensor import DTensor
 
         if not isinstance(tensor, DTensor):
@@ -71,12 +72,12 @@ class Rows:
             hint = f"redistribute() it as {list(self.placements)} on {self.mesh}, or pass its to_local()"
             raise UnsupportedError(what, hint)
         if tensor.placements != self.placements:
-            tensor = tensor.redistribute(self.mesh, self.placements)  # what every process has: no collective
+            tensor = tensor.redistribute(self.mesh, self.placements)  # every process has it: no collective
         found = tensor.to_local()
-        return found.wait() if hasattr(found, "wait") else found  # a collective of the agent's own
+        return found.wait() if hasattr(found, "wait") else found  # the result of the agent's own collective
 
     def _has_rows(self, tensor: Any) -> bool:
-        """Return whether a DTensor has the rows of all processes, and this process its own of them."""
+        """Return whether a DTensor has the rows of all processes, and this process holds its own."""
         if tensor.shape[:1] != (self.count * self.mesh.size(),) or tensor.device_mesh != self.mesh:
             return False
         pairs = zip(tensor.placements, self.placements)
@@ -84,12 +85,12 @@ class Rows:
 
 
 def as_rows(spec: Any, count: int) -> Rows | None:
-    """Return the rows for a pair of a mesh and its placements; None for anything else."""
+    """Return the `Rows` for a pair of a mesh and its placements; None for anything else."""
     if isinstance(spec, Rows):
         return Rows(spec.mesh, spec.placements, count)
     if not isinstance(spec, (tuple, list)) or len(spec) != 2 or not hasattr(spec[0], "get_coordinate"):
         return None
     mesh, placements = spec
     if not isinstance(placements, (tuple, list)):
-        raise DeviceError(f"the placements {placements!r} of a mesh", "pass a list: (mesh, [Shard(0)])")
+        raise DeviceError(f"{placements!r} is not a list of placements", "pass a list: (mesh, [Shard(0)])")
     return Rows(mesh, tuple(placements), count)

@@ -1,7 +1,7 @@
 """array-api-strict: the array API standard and nothing else, with devices that stand in for real ones.
 
 * a NumPy array -> `asarray`, on the same memory
-* an array on `device1` or another -> moved to the CPU first, as if it were on a GPU (with NumPy 2 only)
+* an array on `device1` or the like -> moved to the CPU first, as if it were on a GPU (with NumPy 2 only)
 * float16, bfloat16 and float8, which the standard does not have -> float32
 * float64 on `no_float64`, 64-bit dtypes on `no_x64` -> narrowed, checked
 """
@@ -32,17 +32,17 @@ def to_numpy(array: Any, share: bool) -> Array:
     import array_api_strict as xp
 
     if share and array.device != xp.Device(_CPU):
-        raise SharingError(f"NumPy cannot see the memory of {array.device}", "copy=None")
+        raise SharingError(f"NumPy cannot see the memory of {array.device}", "pass copy=None")
     return np.asarray(array.to_device(xp.Device(_CPU)))
 
 
 def from_numpy(array: Array, device: array_api_strict.Device | None, share: bool) -> Any:
-    """Return an array on the same memory: its devices only pretend to have their own."""
+    """Return an array on the same memory: the devices only pretend to have their own."""
     import array_api_strict as xp
 
     if share and device not in (None, xp.Device(_CPU)):
         what = f"array-api-strict cannot share this memory: it is not on {device}"
-        raise SharingError(what, "copy=None")
+        raise SharingError(what, "pass copy=None")
     return xp.asarray(array, device=device, copy=False if share else None)
 
 
@@ -65,7 +65,7 @@ def device_name(device: array_api_strict.Device) -> str:
 
 
 def available_devices() -> tuple[str, ...]:
-    """Return the names of the CPU and of the pretended devices."""
+    """Return the names of the CPU and of the simulated devices."""
     import array_api_strict as xp
 
     return tuple(device_name(device) for device in xp.__array_namespace_info__().devices())
@@ -82,8 +82,8 @@ def dtypes(device: array_api_strict.Device | None) -> frozenset[str]:
 FRAMEWORK = Framework(
     name="array_api_strict",
     modules=("array_api_strict",),
-    # The class has no public name. Should this one move, its arrays are converted like those of any
-    # array API library.
+    # The class has no public name. If this one moves, its arrays are converted like those of any
+    # other array API library.
     arrays=("array_api_strict._array_object:Array",),
     to_numpy=to_numpy,
     from_numpy=from_numpy,

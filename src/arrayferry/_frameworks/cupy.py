@@ -3,7 +3,7 @@
 * a NumPy array -> `cupy.asarray` on the device, complete when it returns
 * an array of another framework on the same GPU -> DLPack, then a copy there
 * a CuPy array -> `.get()`, a fresh NumPy array
-* bfloat16 and float8 -> float32, which every CuPy has
+* bfloat16 and float8 -> float32, which every version of CuPy has
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["FRAMEWORK"]
 def to_numpy(array: cupy.ndarray, share: bool) -> Array:
     """Return a fresh array: NumPy cannot see the memory of a GPU."""
     if share:
-        raise SharingError(f"NumPy cannot see the memory of {array.device}", "copy=None")
+        raise SharingError(f"NumPy cannot see the memory of {array.device}", "pass copy=None")
     found: Array = array.get()
     return found
 
@@ -34,7 +34,7 @@ def from_numpy(array: Array, device: Any, share: bool) -> cupy.ndarray:
     import cupy
 
     if share:
-        raise SharingError("CuPy cannot share this memory: it is not on a GPU", "copy=None")
+        raise SharingError("CuPy cannot share this memory: it is not on a GPU", "pass copy=None")
     with nullcontext() if device is None else device:
         copy = cupy.asarray(array)
         cupy.cuda.get_current_stream().synchronize()
@@ -48,7 +48,7 @@ def copy_within(array: cupy.ndarray, device: Any, dtype: str | None, share: bool
     if share:
         if dtype not in (None, array.dtype.name) or device not in (None, array.device):
             what = f"{array.dtype} on {array.device} is not {dtype or array.dtype} on {device}"
-            raise SharingError(what, "copy=None, which makes it so")
+            raise SharingError(what, "pass copy=None, which converts it")
         return array
     with array.device if device is None else device:
         copy = cupy.array(array, dtype=dtype, copy=True, order="C")
@@ -83,7 +83,7 @@ def device_name(device: Any) -> str:
 
 
 def available_devices() -> tuple[str, ...]:
-    """Return the names of the GPUs: none, where CuPy is installed without a driver."""
+    """Return the names of the GPUs: none if CuPy is installed without a driver."""
     import cupy
 
     try:

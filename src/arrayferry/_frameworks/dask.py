@@ -1,6 +1,6 @@
 """Dask: arrays in chunks, computed when their values are needed.
 
-* a dask array -> computed, to dask itself too: what is lazy would be read later, when it may have changed
+* a dask array -> computed, even for dask itself: a lazy array would be read later, when it may have changed
 * a NumPy array -> `dask.array.from_array` of private memory
 * chunks that are not NumPy arrays -> converted by the framework that they belong to
 """
@@ -25,7 +25,9 @@ __all__ = ["FRAMEWORK"]
 def to_numpy(array: dask.array.Array, share: bool) -> Array | None:
     """Return the values, computed now."""
     if share:
-        raise SharingError("a dask array has no memory before it is computed", "copy=None, or .compute() it")
+        raise SharingError(
+            "a dask array has no memory before it is computed", "pass copy=None, or .compute() it"
+        )
     values = array.compute()
     if isinstance(values, np.ma.MaskedArray):
         return None  # a mask has no counterpart
@@ -38,8 +40,8 @@ def from_numpy(array: Array, device: Any, share: bool) -> dask.array.Array:
     import dask.array
 
     if share:
-        raise SharingError("dask cannot share this memory: it keeps a copy of its own", "copy=None")
-    # By default the name is a hash of all values, which takes longer than everything else here.
+        raise SharingError("dask cannot share this memory: it keeps a copy of its own", "pass copy=None")
+    # By default, the name is a hash of all values, which takes longer than everything else here.
     lazy: dask.array.Array = dask.array.from_array(array, name=False)
     return lazy
 

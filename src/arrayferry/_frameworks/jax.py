@@ -1,16 +1,16 @@
 """JAX: arrays on the CPU, GPU or TPU, on one device or sharded over many.
 
-* a NumPy array -> what `jax.device_put` makes of private memory, which it takes over where it is aligned;
+* a NumPy array -> `jax.device_put` of private memory, which JAX takes over if it is aligned;
   `_jax_put` does the same faster
 * int64 and float64 without x64 -> int32, checked, and float32
 * numbers -> strongly typed, so that they add no entries to the jit cache
-* sharded -> gathered, where this process holds all shards
-* a batch of a vector environment -> its rows split over a sharding, those of other processes among them
+* a sharded array -> gathered, if this process holds all shards
+* a batch of a vector environment -> its rows split over a sharding, together with those of other processes
 * typed PRNG keys -> unchanged; tracers, refs and deleted arrays -> refused
-* in a process that was forked after JAX had started -> refused: JAX's threads are only in the parent; and
-  JAX itself is told to refuse what comes from the host, so that an environment there raises and does not hang
+* in a process that was forked after JAX had started -> refused: JAX's threads exist only in the parent; and
+  JAX itself is told to refuse what comes from the host, so that environments there raise instead of hanging
 
-JAX reads its input after its functions return, with `copy=True` too: it is only ever given memory that
+JAX may read its input after its functions return, even with `copy=True`: it is only ever given memory that
 nobody else can write to. See https://github.com/jax-ml/jax/issues/37830.
 """
 
@@ -51,18 +51,18 @@ def _after_fork() -> None:
     _forked = _forked or has_started()
     if _forked:
         forget()
-        forget_decisions()  # that arrays of JAX can be read
+        forget_decisions()  # such as that JAX's arrays can be read
         _refuse_to_compute()
 
 
 def _refuse_to_compute() -> None:
-    """Let JAX raise where it would hang, in an environment's own computations too.
+    """Make JAX raise where it would hang, even in an environment's own computations.
 
-    Nearly all of them begin with something from the host: a seed, a constant, an action. What computes only
-    with the parent's arrays is refused by the wrapper around it, and by `arrayferry.envs`. Whoever knows
-    better sets the guard back.
+    Nearly all of them begin with something from the host: a seed, a constant, an action. A computation that
+    uses only the parent's arrays is refused by the wrapper around it, and by `arrayferry.envs`. A user who
+    knows better can reset the guard.
     """
-    with suppress(Exception):  # a fork must not fail for this
+    with suppress(Exception):  # a fork must not fail because of this
         sys.modules["jax"].config.update("jax_transfer_guard_host_to_device", "disallow_explicit")
 
 
@@ -71,7 +71,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def has_started() -> bool:
-    """Return whether JAX has threads; where JAX does not tell, whether it is imported."""
+    """Return whether JAX has started its threads; if JAX does not tell, whether it is imported."""
     is_initialized = getattr(sys.modules.get("jax._src.xla_bridge"), "backends_are_initialized", None)
     return "jax" in sys.modules if is_initialized is None else bool(is_initialized())
 
@@ -80,8 +80,8 @@ def refuse_if_forked() -> None:
     """Raise in a process that was forked after JAX had started."""
     if _forked:
         raise DeviceError(
-            "this process was forked after JAX had started: JAX would wait here for ever for its threads",
-            'start it otherwise, as with AsyncVectorEnv(..., context="forkserver") or "spawn"; '
+            "this process was forked after JAX had started: JAX would wait for its threads forever",
+            'start it differently, for example with AsyncVectorEnv(..., context="forkserver") or "spawn"; '
             "or wrap the vector environment instead of those in its workers",
         )
 
@@ -101,7 +101,9 @@ def to_numpy(array: jax.Array, share: bool) -> Array | None:
             "or convert its addressable_shards",
         )
     if share and not (_is_on_one_cpu(array) and array.dtype.name not in _JAX_ONLY):
-        raise SharingError(f"NumPy cannot see the memory of {array.sharding}", "copy=None, which gathers it")
+        raise SharingError(
+            f"NumPy cannot see the memory of {array.sharding}", "pass copy=None, which gathers it"
+        )
     return np.asarray(array)
 
 
@@ -122,10 +124,10 @@ def from_numpy(array: Array, device: Any, share: bool) -> jax.Array:
 def _share(array: Array, device: Any) -> jax.Array:
     address = array.__array_interface__["data"][0]
     if obstacle := _obstacle_to_sharing(array, address, device):
-        raise SharingError(f"JAX cannot share this memory: {obstacle}", "copy=None")
+        raise SharingError(f"JAX cannot share this memory: {obstacle}", "pass copy=None")
     shared = from_private(device)(array)
     if array.size and shared.unsafe_buffer_pointer() != address:
-        raise SharingError("JAX copied this memory although it could have been shared", "copy=None")
+        raise SharingError("JAX copied this memory although it could have been shared", "pass copy=None")
     return shared
 
 
@@ -140,7 +142,7 @@ def _obstacle_to_sharing(array: Array, address: int, device: Any) -> str:
     if array.dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
         return "its bools are not 0 and 1"
     if address % _ALIGNMENT and array.size:
-        return f"its address is no multiple of {_ALIGNMENT} bytes"
+        return f"its address is not a multiple of {_ALIGNMENT} bytes"
     return ""
 
 
@@ -159,9 +161,9 @@ def copy_within(array: jax.Array, device: Any, dtype: str | None, share: bool) -
     if share:
         if moves or casts:
             what = f"{array.dtype} on {array.sharding} is not {dtype or array.dtype} on {device}"
-            raise SharingError(what, "copy=None, which makes it so")
+            raise SharingError(what, "pass copy=None, which converts it")
         return array
-    with jax.debug_nans(False), jax.debug_infs(False):  # a copy may hold them: it computes nothing
+    with jax.debug_nans(False), jax.debug_infs(False):  # a copy may contain them: it computes nothing
         new = array.astype(dtype) if casts else array
         new = _moved(new, device) if moves else new
         new = jnp.array(new, copy=True) if new is array else new
@@ -173,7 +175,7 @@ def _moved(array: jax.Array, device: Any) -> jax.Array:
     import jax.numpy as jnp
 
     if isinstance(device, Rows):
-        return device.join(jnp.array(array, copy=True))  # of which a piece may be the whole
+        return device.join(jnp.array(array, copy=True))  # copied, because a piece may be the whole array
     moved: jax.Array = jax.device_put(array, device)
     return moved
 
@@ -192,9 +194,9 @@ def from_dlpack(array: Any) -> jax.Array:
 
 
 def find_device(spec: Any) -> Any:
-    """Return the `jax.Device` of a name such as `"cpu:1"` or `"gpu"`; a device or sharding as it is.
+    """Return the `jax.Device` for a name such as `"cpu:1"` or `"gpu"`; a device or sharding as it is.
 
-    What `device_name` has made of a sharding becomes a sharding again.
+    What `device_name` returned for a sharding becomes a sharding again.
     """
     import jax
 
@@ -214,7 +216,7 @@ def find_device(spec: Any) -> Any:
 
 
 def device_name(device: Any) -> Any:
-    """Return a name such as `"cpu:1"`; of a sharding, plain data."""
+    """Return a name such as `"cpu:1"`; for a sharding, plain data."""
     import jax
 
     if isinstance(device, (jax.sharding.Sharding, Rows)):
@@ -231,7 +233,7 @@ def available_devices() -> tuple[str, ...]:
 
 
 def split_rows(spec: Any, count: int) -> tuple[Any, Any]:
-    """Return where batches of so many rows go, and where everything else does."""
+    """Return the device for batches of `count` rows, and the device for everything else."""
     device = find_device(spec)
     sharding = device.sharding if isinstance(device, Rows) else device
     if not has_mesh(sharding):
@@ -246,7 +248,7 @@ def rows_here(array: Any, device: Any) -> Any:
 
 
 def on_host(array: Any) -> bool:
-    """Return False on a GPU or TPU; True for what has no values, which `to_numpy` refuses."""
+    """Return False for an array on a GPU or TPU; True for one without values, which `to_numpy` refuses."""
     import jax
 
     if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer) or array.is_deleted():
@@ -267,12 +269,12 @@ def dtypes(device: Any) -> frozenset[str]:
 @cache
 def _dtypes(x64: bool) -> frozenset[str]:
     jnp = sys.modules["jax"].numpy
-    small = {name for name in ML_DTYPES | _JAX_ONLY if hasattr(jnp, name)}  # each JAX has more of them
+    small = {name for name in ML_DTYPES | _JAX_ONLY if hasattr(jnp, name)}  # newer versions have more
     return STANDARD | small if x64 else (STANDARD | small) - _ONLY_WITH_X64
 
 
 def default_dtypes(device: Any) -> dict[type, str]:
-    """Return the dtypes that `jnp.asarray` gives numbers."""
+    """Return the dtypes that `jnp.asarray` gives to Python's numbers."""
     return WIDE if _x64() else _NARROW
 
 
@@ -287,7 +289,7 @@ def from_private(device: Any) -> Callable[[Array], jax.Array]:
 
 
 def to_private(cls: type) -> Callable[[jax.Array], Array | None] | None:
-    """Return a function in C that copies what NumPy sees by the buffer protocol, or None."""
+    """Return a function in C that copies what NumPy sees through the buffer protocol, or None."""
     if speedups is None or _forked or cls is not array_type():
         return None
     copy: Callable[[jax.Array], Array | None] = speedups.copied_from
@@ -308,7 +310,7 @@ def _refuse_if_no_values(array: Any) -> None:
         hint = f"convert outside of jit, grad and vmap; {inside}"
         raise UnsupportedError("a JAX tracer has no values yet", hint)
     if not isinstance(array, jax.Array):
-        raise UnsupportedError("a jax.Ref is a place, not a value", "convert what it holds: ref[...]")
+        raise UnsupportedError("a jax.Ref is a reference, not a value", "convert what it holds: ref[...]")
     if array.is_deleted():
         raise UnsupportedError("this JAX array was deleted or donated", "convert it before, or keep a copy")
 

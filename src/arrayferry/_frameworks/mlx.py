@@ -1,6 +1,6 @@
 """MLX: arrays in the unified memory of Apple silicon; on Linux, on the CPU or CUDA.
 
-* a NumPy array -> a copy: MLX takes over no memory
+* a NumPy array -> a copy: MLX never takes memory over
 * an MLX array -> evaluated, then a view of its memory
 * bfloat16 -> through uint16, bit for bit
 * float64 -> float64 on the CPU, float32 on the GPU, which cannot compute with it
@@ -43,7 +43,7 @@ def from_numpy(array: Array, device: Any, share: bool) -> mx.array:
     import mlx.core as mx
 
     if share:
-        raise SharingError("MLX cannot share this memory: it copies what it is given", "copy=None")
+        raise SharingError("MLX cannot share this memory: it copies what it is given", "pass copy=None")
     if array.dtype.name == "bfloat16":
         found = mx.array(array.view(np.uint16)).view(mx.bfloat16)
         mx.eval(found)
@@ -53,7 +53,7 @@ def from_numpy(array: Array, device: Any, share: bool) -> mx.array:
 
 
 def find_device(spec: Any) -> mx.Device | None:
-    """Return an `mx.Device` for `"cpu"` or `"gpu"`. Memory is unified: it decides only on dtypes."""
+    """Return an `mx.Device` for `"cpu"` or `"gpu"`. Memory is unified: a device decides only on dtypes."""
     import mlx.core as mx
 
     if spec is None:
@@ -90,7 +90,7 @@ def dtypes(device: mx.Device | None) -> frozenset[str]:
 
 
 def default_dtypes(device: mx.Device | None) -> dict[type, str]:
-    """Return the dtypes that `mx.array` gives numbers."""
+    """Return the dtypes that `mx.array` gives to Python's numbers."""
     return {int: "int32", float: "float32", complex: "complex64"}
 
 

@@ -30,7 +30,7 @@ def to_numpy(tensor: paddle.Tensor, share: bool) -> Array | None:
     """Return a view of the tensor's memory, or a fresh array where it is not on the CPU."""
     _refuse_if_no_values(tensor)
     if share and not tensor.place.is_cpu_place():
-        raise SharingError(f"NumPy cannot see the memory of {tensor.place}", "copy=None")
+        raise SharingError(f"NumPy cannot see the memory of {tensor.place}", "pass copy=None")
     name = _dtype_name(tensor.dtype)
     tensor = tensor.detach().cpu()
     if name in STANDARD:
@@ -39,7 +39,7 @@ def to_numpy(tensor: paddle.Tensor, share: bool) -> Array | None:
 
 
 def _extended_to_numpy(tensor: paddle.Tensor, name: str, share: bool) -> Array:
-    """Return the array of a dtype that NumPy has only through ml_dtypes; without that, as float32."""
+    """Return an array whose dtype NumPy has only through ml_dtypes; without ml_dtypes, as float32."""
     try:
         import ml_dtypes
     except ImportError:
@@ -115,7 +115,7 @@ def dtypes(device: str | None) -> frozenset[str]:
 
 
 def default_dtypes(device: Any) -> dict[type, str]:
-    """Return the dtypes that `paddle.to_tensor` gives numbers: floats get Paddle's default dtype."""
+    """Return the dtypes that `paddle.to_tensor` gives to numbers: floats get Paddle's default dtype."""
     import paddle
 
     default = _dtype_name(paddle.get_default_dtype())
@@ -135,7 +135,7 @@ def _refuse_if_no_values(tensor: Any) -> None:
     if not isinstance(tensor, paddle.Tensor):
         what = "a variable of a static program has no values"
         raise UnsupportedError(what, "convert what Executor.run() returns")
-    # Asked for its values, a sparse tensor ends the process:
+    # Reading the values of a sparse tensor crashes the process:
     # https://github.com/PaddlePaddle/Paddle/issues/46642.
     if not tensor.is_dense():
         kind, instead = ("sparse", ".to_dense()") if tensor.is_sparse() else ("distributed", ".full_tensor()")
@@ -145,7 +145,7 @@ def _refuse_if_no_values(tensor: Any) -> None:
 def _refuse_if_not_shareable(array: Array, device: str | None) -> None:
     elsewhere = device not in (None, "cpu")
     if obstacle := f"it is not on {device}" if elsewhere else obstacle_to_sharing(array):
-        raise SharingError(f"Paddle cannot share this memory: {obstacle}", "copy=None")
+        raise SharingError(f"Paddle cannot share this memory: {obstacle}", "pass copy=None")
 
 
 FRAMEWORK = Framework(

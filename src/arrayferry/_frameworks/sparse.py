@@ -1,6 +1,6 @@
 """PyData Sparse: arrays that store only what differs from their fill value.
 
-* COO, GCXS, DOK -> a dense array, whatever the fill value; to sparse itself -> a copy of the same format
+* COO, GCXS, DOK -> a dense array, whatever the fill value; to sparse itself -> a copy in the same format
 * a NumPy array -> `sparse.COO.from_numpy`
 * -0.0 and NaN -> stored: they are not zero
 * bfloat16 and float8 -> float32: `from_numpy` would take their -0.0 for zero
@@ -23,7 +23,9 @@ __all__ = ["FRAMEWORK"]
 def to_numpy(array: sparse.SparseArray, share: bool) -> Array:
     """Return a fresh dense array."""
     if share:
-        raise SharingError("a sparse array has no dense memory to share", "copy=None, which makes it dense")
+        raise SharingError(
+            "a sparse array has no dense memory to share", "pass copy=None, which makes it dense"
+        )
     dense: Array = array.todense()
     return dense
 
@@ -33,7 +35,7 @@ def from_numpy(array: Array, device: Any, share: bool) -> sparse.COO:
     import sparse
 
     if share:
-        raise SharingError("a sparse array cannot share dense memory", "copy=None")
+        raise SharingError("a sparse array cannot share dense memory", "pass copy=None")
     return sparse.COO.from_numpy(array)
 
 
@@ -46,7 +48,7 @@ def copy_within(
         return None
     if share:
         if not cast.same:
-            raise SharingError(f"{array.dtype} is not {cast.dtype}", "copy=None, which makes it so")
+            raise SharingError(f"{array.dtype} is not {cast.dtype}", "pass copy=None, which converts it")
         return array
     return array.copy() if cast.same else array.astype(cast.dtype)
 

@@ -31,21 +31,21 @@ _ALIGNMENT = 64
 
 
 def to_numpy(tensor: tf.Tensor | tf.Variable, share: bool) -> Array | None:
-    """Return a read-only view of a tensor on the CPU, or a fresh array of any other."""
+    """Return a read-only view of a tensor on the CPU, or a fresh array for any other."""
     import tensorflow as tf
 
     _refuse_if_no_values(tensor)
     if tensor.dtype.name not in dtypes(None):
         return None
     if share and isinstance(tensor, tf.Variable):
-        raise SharingError("a tf.Variable moves to other memory when it is assigned", "copy=None")
+        raise SharingError("a tf.Variable moves to other memory when it is assigned", "pass copy=None")
     if share and not _short_name(tensor.device).startswith("CPU"):
-        raise SharingError(f"NumPy cannot see the memory of {tensor.device}", "copy=None")
+        raise SharingError(f"NumPy cannot see the memory of {tensor.device}", "pass copy=None")
     try:
         return np.asarray(tensor)
     except ValueError as error:  # a 0-d tensor of a dtype that NumPy has only through ml_dtypes
         if share:
-            raise SharingError(f"NumPy cannot see this {tensor.dtype.name}", "copy=None") from error
+            raise SharingError(f"NumPy cannot see this {tensor.dtype.name}", "pass copy=None") from error
         return np.asarray(tensor.numpy())
 
 
@@ -67,15 +67,15 @@ def _share(array: Array, device: str | None) -> tf.Tensor:
         (array.dtype.name not in STANDARD, f"NumPy does not export {array.dtype.name}"),
         (not array.flags.c_contiguous, "it is not contiguous"),
         (not array.flags.writeable, "it is read-only, which NumPy does not export"),
-        (array.ctypes.data % _ALIGNMENT != 0, f"its address is no multiple of {_ALIGNMENT} bytes"),
+        (array.ctypes.data % _ALIGNMENT != 0, f"its address is not a multiple of {_ALIGNMENT} bytes"),
     ):
         if is_so:
-            raise SharingError(f"TensorFlow cannot share this memory: {reason}", "copy=None")
+            raise SharingError(f"TensorFlow cannot share this memory: {reason}", "pass copy=None")
     return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
 
 
 def find_device(spec: Any) -> str | None:
-    """Return the name of an available device: TensorFlow would silently use another."""
+    """Return a device's name if it is available: otherwise TensorFlow would silently use another."""
     import tensorflow as tf
 
     if spec is None:
@@ -115,7 +115,7 @@ def dtypes(device: str | None) -> frozenset[str]:
 
 
 def default_dtypes(device: str | None) -> dict[type, str]:
-    """Return the dtypes that `tf.constant` gives numbers."""
+    """Return the dtypes that `tf.constant` gives to Python's numbers."""
     return {int: "int32", float: "float32", complex: "complex128"}
 
 

@@ -5,7 +5,7 @@
 * requires_grad -> detached; conjugate and negative-bit tensors -> resolved
 * a batch of a vector environment -> for a `DeviceMesh`, a DTensor of the rows of all processes
 * sparse, nested, quantized, meta, fake tensors and tensors of dispatching subclasses -> refused
-* in a forked process -> without torch's threads, which are only in the parent
+* in a forked process -> without torch's threads, which exist only in the parent
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FRAMEWORK"]
 
-# Whether this process was forked from one that had imported torch. Torch's threads are only in the parent,
+# Whether this process was forked from one that had imported torch. Torch's threads exist only in the parent,
 # and work given to them here is never done. See https://github.com/pytorch/pytorch/issues/17199.
 _forked = False
 
@@ -66,7 +66,7 @@ def to_numpy(tensor: torch.Tensor, share: bool) -> Array:
     _refuse_if_no_values(tensor)
     if share and (not tensor.is_cpu or tensor.is_conj() or tensor.is_neg()):
         state = f"on {tensor.device}" if not tensor.is_cpu else "conjugated or negated lazily"
-        raise SharingError(f"NumPy cannot see the memory of a tensor {state}", "copy=None")
+        raise SharingError(f"NumPy cannot see the memory of a tensor {state}", "pass copy=None")
     name = _dtype_name(tensor.dtype)
     if name in STANDARD and not _forked:
         return tensor.numpy(force=True)
@@ -76,7 +76,7 @@ def to_numpy(tensor: torch.Tensor, share: bool) -> Array:
 
 
 def _extended_to_numpy(tensor: torch.Tensor, name: str, share: bool) -> Array:
-    """Return the array of a dtype that NumPy has only through ml_dtypes; without that, of a wider one."""
+    """Return an array of a dtype that NumPy does not have itself: from ml_dtypes, or else a wider one."""
     import torch
 
     with suppress(ImportError):
@@ -97,7 +97,7 @@ def _dtype_name(dtype: torch.dtype) -> str:
 
 
 def from_numpy(array: Array, device: torch.device | Rows | None, share: bool) -> torch.Tensor:
-    """Return a tensor on the array's memory, or on the device."""
+    """Return a tensor on the array's memory, moved to the device if there is one."""
     if isinstance(device, Rows):
         return device.join(from_numpy(array, device.device, share))
     if share:
@@ -134,7 +134,7 @@ def copy_within(
     if share:
         if wanted != tensor.dtype or _with_index(there) != _with_index(tensor.device):
             what = f"{tensor.dtype} on {tensor.device} is not {wanted} on {there}"
-            raise SharingError(what, "copy=None, which makes it so")
+            raise SharingError(what, "pass copy=None, which converts it")
         return tensor
     with torch.inference_mode(False), torch.no_grad(), _one_thread() if _forked else _ALL_THREADS:
         # A tensor made in inference_mode may be copied outside of it, but not viewed.
@@ -145,7 +145,7 @@ def copy_within(
 
 
 def _wait_for(device: torch.device) -> None:
-    """Wait for what an accelerator has to do: the memory that it reads may be gone after this call."""
+    """Wait until an accelerator is done: the memory that it reads may be gone after this call."""
     import torch
 
     if device.type == "cpu":
@@ -158,7 +158,7 @@ def _wait_for(device: torch.device) -> None:
 
 
 def _made(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor that torch has made, unless a mode is on in which it has no values."""
+    """Return a tensor that torch has made; raise if a mode is on in which it has no values."""
     if not _is_plain(type(tensor)):
         what = f"torch makes {with_article(type(tensor).__name__)} here, which has no values"
         raise UnsupportedError(what, "convert outside of FakeTensorMode and other dispatch modes")
@@ -213,7 +213,7 @@ def available_devices() -> tuple[str, ...]:
 
 
 def split_rows(spec: Any, count: int) -> tuple[Any, Any]:
-    """Return where batches of so many rows go, and where everything else does."""
+    """Return the device for batches of `count` rows, and the device for everything else."""
     rows = as_rows(spec, count)
     return (spec, spec) if rows is None else (rows, rows.device)
 
@@ -225,7 +225,7 @@ def rows_here(tensor: Any, device: Any) -> Any:
 
 @cache
 def dtypes(device: torch.device | Rows | None) -> frozenset[str]:
-    """Return the dtypes that torch has; on MPS, without those of 64-bit floats."""
+    """Return the dtypes that torch has; on MPS, without float64 and complex128."""
     import torch
 
     if isinstance(device, Rows):
@@ -235,7 +235,7 @@ def dtypes(device: torch.device | Rows | None) -> frozenset[str]:
 
 
 def default_dtypes(device: Any) -> dict[type, str]:
-    """Return the dtypes that `torch.asarray` gives numbers: floats get torch's default dtype."""
+    """Return the dtypes that `torch.asarray` gives to numbers: floats get torch's default dtype."""
     return _default_dtypes(sys.modules["torch"].get_default_dtype())
 
 
@@ -256,9 +256,10 @@ def from_private(device: torch.device | Rows | None) -> Callable[[Array], torch.
 
 @cache
 def _reader(cls: type[torch.Tensor]) -> Any:
-    """Return what reads plain tensors in C, or None.
+    """Return a reader of plain tensors in C, or None.
 
-    Torch's `numpy()` refuses every tensor that it should, except one whose memory is missing: the C looks.
+    Torch's `numpy()` refuses every tensor that it should, except one whose memory is missing: the C code
+    checks for that.
     """
     if speedups is None or cls is not sys.modules["torch"].Tensor:
         return None
@@ -278,7 +279,7 @@ def to_view(cls: type[torch.Tensor]) -> Callable[[torch.Tensor], Array | None] |
 
 @cache
 def mode() -> Mode:
-    """Return how to ask for inference_mode and how to leave it: its tensors can never be trained on."""
+    """Return how to detect and how to leave inference_mode: tensors made in it can never be trained on."""
     import torch
 
     return torch.is_inference_mode_enabled, partial(torch.inference_mode, False)
@@ -294,7 +295,7 @@ def _refuse_if_no_values(tensor: torch.Tensor) -> None:
             "convert what it wraps; of a DTensor, to_local(), or full_tensor() in all processes",
         )
     if tensor.is_nested:
-        raise UnsupportedError("a nested tensor is no single array", "convert its .unbind()")
+        raise UnsupportedError("a nested tensor is not a single array", "convert its .unbind()")
     if tensor.layout is not torch.strided:
         raise UnsupportedError(f"a tensor of layout {tensor.layout} is not dense", "call .to_dense() first")
     if tensor.is_quantized:
@@ -328,7 +329,7 @@ def _bytes_needed(tensor: torch.Tensor) -> int:
 def _refuse_if_not_shareable(array: Array, device: torch.device | None) -> None:
     elsewhere = device is not None and device.type != "cpu"
     if obstacle := f"it is not on {device}" if elsewhere else obstacle_to_sharing(array):
-        raise SharingError(f"torch cannot share this memory: {obstacle}", "copy=None")
+        raise SharingError(f"torch cannot share this memory: {obstacle}", "pass copy=None")
 
 
 FRAMEWORK = Framework(
@@ -341,7 +342,7 @@ FRAMEWORK = Framework(
     default_dtypes=default_dtypes,
     devices=Devices(
         find=find_device,
-        name=lambda device: device if isinstance(device, Rows) else str(device),  # torch pickles a mesh
+        name=lambda device: device if isinstance(device, Rows) else str(device),  # torch can pickle a mesh
         available=available_devices,
         of=lambda tensor: tensor.device,
         on_host=lambda tensor: bool(tensor.is_cpu),

@@ -2,8 +2,8 @@
 
 * a NumPy array -> an array of scalars that takes the memory over, or a copy on the GPU
 * a number, a 0-d array -> a scalar such as `wp.float32(0.5)`: Warp has no 0-d arrays
-* more than four dimensions -> refused: Warp has no more
-* an array of vectors, matrices, quaternions or transforms -> its elements are the last axes
+* more than four dimensions -> refused: Warp supports no more
+* an array of vectors, matrices, quaternions or transforms -> the axes of its elements come last
 * an array of structs -> a structured array in NumPy; elsewhere it has no counterpart
 * an `indexedarray` -> the elements that it selects
 * `requires_grad` -> results carry no gradient
@@ -33,11 +33,11 @@ def to_numpy(array: Any, share: bool) -> Array:
     if _is_scalar(array):
         if share:
             raise SharingError(
-                f"a wp.{type(array).__name__} is a number, and numbers share nothing", "copy=None"
+                f"a wp.{type(array).__name__} is a number, and numbers share nothing", "pass copy=None"
             )
         return _from_scalar(array.value, type(array).__name__)
     if share and not (array.device.is_cpu and _sees_memory(array)):
-        raise SharingError(f"NumPy cannot see the memory of this {type(array).__name__}", "copy=None")
+        raise SharingError(f"NumPy cannot see the memory of this {type(array).__name__}", "pass copy=None")
     found: Array = array.numpy()
     return found
 
@@ -49,7 +49,7 @@ def _from_scalar(value: Any, dtype: str) -> Array:
 
     if value == value:
         return np.array(value, bfloat16)
-    # Its cast makes all NaNs one: the upper half of a float32 keeps their bits.
+    # The cast would make all NaNs the same: the upper half of a float32 keeps their bits.
     halves: Array = np.array(value, np.float32).view(np.uint32) >> np.uint32(16)
     return halves.astype(np.uint16).view(bfloat16)
 
@@ -65,19 +65,19 @@ def _sees_memory(array: Any) -> bool:
 
 
 def from_numpy(array: Array, device: Any, share: bool) -> Any:
-    """Return an array on the memory, or on the GPU a complete copy of it; of a 0-d array, a scalar."""
+    """Return an array on the same memory, or a complete copy on the GPU; for a 0-d array, a scalar."""
     import warp as wp
 
     there = wp.get_device(device)
     if share and not (there.is_cpu and array.flags.writeable):
         why = "it is read-only" if there.is_cpu else f"it is not on {there}"
-        raise SharingError(f"Warp cannot share this memory: {why}", "copy=None")
+        raise SharingError(f"Warp cannot share this memory: {why}", "pass copy=None")
     if array.ndim > _MOST_DIMENSIONS:
         what = f"this array has {array.ndim} dimensions, and Warp's have {_MOST_DIMENSIONS} at most"
         raise UnsupportedError(what, "reshape it before it is converted")
     if array.ndim == 0:
         if share:
-            raise SharingError("Warp has no 0-d arrays, and its numbers share nothing", "copy=None")
+            raise SharingError("Warp has no 0-d arrays, and its numbers share nothing", "pass copy=None")
         return getattr(wp, array.dtype.name)(array.item())
     return wp.array(array, device=there, copy=not there.is_cpu)
 
@@ -93,7 +93,7 @@ def copy_within(array: Any, device: Any, dtype: str | None, share: bool) -> Any:
     if share:
         if casts or there != array.device:
             what = f"{dtype_name(array.dtype)} on {array.device} is not {dtype} on {there}"
-            raise SharingError(what, "copy=None, which makes it so")
+            raise SharingError(what, "pass copy=None, which converts it")
         return array
     copy = (
         wp.array(array.numpy().astype(dtype), device=there)
@@ -142,7 +142,7 @@ def on_host(array: Any) -> bool:
 
 
 def dtypes(device: Any) -> frozenset[str]:
-    """Return NumPy's dtypes but for complex ones, and bfloat16 in the versions that have it."""
+    """Return NumPy's dtypes except the complex ones, and bfloat16 in versions that have it."""
     import warp as wp
 
     return _DTYPES | {"bfloat16"} if hasattr(wp, "bfloat16") else _DTYPES

@@ -1,13 +1,13 @@
 """`in_jit`: any Gymnasium environment inside `jax.jit`, `lax.scan`, `while_loop` and `cond`.
 
-    declared.py   what a step returns, declared before there is one, and checked when there is
+    declared.py   what a step returns, declared in advance, and checked when it is there
     host.py       the environment, where Python runs, and the newest state
     callback.py   a call to the host in compiled code, by either of JAX's callbacks
     envpool.py    EnvPool's own functions, which need no callback
 
-A step is a callback to the host. Its order is that of the state, which each call takes and returns: the host
-knows which state is the newest, and refuses every other. What the environment returns is checked against what
-its spaces declare before XLA gets it, because XLA would take whatever bytes there are.
+A step is a callback to the host. The state, which each call takes and returns, puts the steps in order: the
+host knows which state is the newest, and refuses every other. What the environment returns is checked against
+what its spaces declare before XLA gets it, because XLA would take any bytes it is given.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ def in_jit(
 ) -> tuple[Reset, Step]:
     """Return `reset` and `step` functions of an environment that work inside `jax.jit`.
 
-    Both take and return a state, which says what comes after what: `reset(key)` starts one, and each
-    `step(state, action)` uses one up. A state that is used twice is an error, not a second step. Pass
+    Both take and return a state, which puts the calls in order: `reset(key)` starts one, and each
+    `step(state, action)` uses one up. Using a state twice is an error, not a second step. Call
     `reset(key, state)` to reset after the steps that led to `state`, if both are in one compiled function.
     The seed that a key gives is `int(jax.random.bits(key, dtype="uint32") >> 1)`, so that a Python loop can
     do the same.
 
-    Rewards are JAX's default float; observations have the dtypes of the space, as far as JAX holds them. An
-    environment's own exception comes as JAX's `JaxRuntimeError` with its message, and the state that was
+    Rewards are JAX's default float; observations have the dtypes of the space, as far as JAX has them. An
+    exception of the environment is raised as JAX's `JaxRuntimeError` with its message, and the state that was
     given can be used again, unless the step was taken and only its autoreset failed.
 
     Args:
-        env: the environment, single or vector, of any framework. Its spaces have fixed shapes.
+        env: the environment, single or vector, of any framework. Its spaces must have fixed shapes.
             EnvPool's are stepped by their own `xla()`, and keep the seeds that they were made with.
         info: the name or names of the infos that `step` returns. Their shapes are those of a first reset and
-            step, which are made at once; or give examples, as `{"episode": {"r": np.zeros(8)}}`. In a step
-            that lacks one, it is zeros. `"final_obs"` needs no example, but an environment that resets in the
-            step that ends an episode.
-        autoreset: of single environments, whether the step that ends an episode resets, and returns the next
-            episode's first observation. Vector environments do as they do; `DISABLED` ones are refused.
+            step, which are taken immediately; or give examples, such as `{"episode": {"r": np.zeros(8)}}`. In
+            a step that lacks one, it is zeros. `"final_obs"` needs no example, but does need an environment
+            that resets in the step that ends an episode.
+        autoreset: for single environments, whether the step that ends an episode resets, and returns the next
+            episode's first observation. Vector environments follow their own mode; `DISABLED` is refused.
 
     Returns:
         `reset(key, state=None) -> state, obs` and
@@ -67,9 +67,9 @@ def in_jit(
 
     Raises:
         NotInstalledError: JAX is not installed.
-        UnsupportedError: a space has no fixed shape, an info is unknown, or nobody resets a vector
-            environment; or, when a step is traced, the action has not the structure, shapes and kinds of
-            its space, or it is under `vmap` or `grad`.
+        UnsupportedError: a space has no fixed shape, an info is unknown, or a vector environment does not
+            reset by itself; or, when a step is traced, the action does not have the structure, shapes and
+            kinds of its space, or the step is under `vmap` or `grad`.
 
     Example:
         >>> import arrayferry, gymnasium as gym, jax
@@ -111,7 +111,7 @@ def _functions(host: Host, callback: Callable[..., Any]) -> tuple[Reset, Step]:
     def step(state: jax.Array, action: Any) -> tuple[jax.Array, Any]:
         leaves = list(host.action.flatten(action))
         for declared, leaf in zip(host.action.leaves, leaves):
-            declared.check(leaf, "the action must be as its space says")
+            declared.check(leaf, "the action must match its space")
         call = partial(callback, host.step, [STATE, *host.leaves])
         new, *values = guarded("step", call)(state, *leaves)
         rest = iter(values)

@@ -1,4 +1,4 @@
-"""A call to the host in compiled code, by either of JAX's callbacks; without `vmap` and without gradients."""
+"""A call to the host in compiled code, by either of JAX's callbacks; it has no `vmap` and no gradients."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from arrayferry.errors import UnsupportedError
 
 __all__ = ["Function", "buffers_work", "by_buffers", "by_io", "guarded"]
 
-# Writes into the first arrays what it makes of the others. None of them outlives the call. It reads its first
-# argument before it writes its first result: they may be the same memory.
+# Takes a list of arrays to write its results into, then its arguments, arrays too. None of them outlives the
+# call. It reads its first argument before it writes its first result: they may be the same memory.
 Function = Callable[..., None]
 
 _thread = threading.local()
 
-# The threads whose state was kept, by the system's number; None where it cannot be kept.
+# The native ids of the threads whose state was kept; None if it cannot be kept.
 _kept: set[int] | None = set()
 
 
 def _keep_thread_state() -> None:
-    """Keep Python's state of this thread, which XLA may have started.
+    """Keep Python's thread state of this thread, which XLA may have started.
 
     Python makes a state for such a thread when a callback begins and deletes it when the callback ends, which
-    takes longer than a step of CartPole. Entering once more than leaving keeps it, and the mark in `_thread`.
-    On Python 3.15 the state is another one each time all the same, and then it is left alone.
+    takes longer than a step of CartPole. An extra `PyGILState_Ensure` keeps it, and the mark in `_thread`.
+    On Python 3.15 each callback gets a new state all the same; once this is noticed, no more are kept.
     """
     global _kept
     if hasattr(_thread, "is_kept") or _kept is None:
@@ -44,12 +44,12 @@ def _keep_thread_state() -> None:
 
 
 def guarded(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a call in compiled code that has no gradient, and refuses to be made once for many."""
+    """Return a call in compiled code that has no gradient, and refuses to be batched."""
     import jax
     from jax.custom_derivatives import SymbolicZero
 
     @jax.custom_batching.custom_vmap
-    def unbatched(*args: Any) -> Any:  # not around the callback: before 0.8.3, JAX drops an unused one
+    def unbatched(*args: Any) -> Any:  # not around the callback: JAX before 0.8.3 drops an unused one
         return args
 
     @unbatched.def_vmap
@@ -92,7 +92,7 @@ def by_io(function: Function, declared: list[Leaf], *args: Any) -> Any:
 def by_buffers(function: Function, declared: list[Leaf], *args: Any) -> Any:
     """Call a function on the host by JAX's experimental callback, which takes a fraction of the time.
 
-    The first result, if there is any, is in the memory of the first argument: a loop does not copy its state.
+    The first result, if any, is in the memory of the first argument, so that a loop does not copy its state.
     """
     from jax.experimental.buffer_callback import buffer_callback
 
@@ -113,7 +113,7 @@ def _structs(declared: list[Leaf]) -> list[Any]:
 
 @cache
 def buffers_work() -> bool:
-    """Whether `buffer_callback`, which is experimental, does here what we need of it."""
+    """Return whether `buffer_callback`, which is experimental, does what we need here."""
     import jax
 
     def count(outs: list[Array], old: Array, value: Array) -> None:
@@ -121,12 +121,12 @@ def buffers_work() -> bool:
         outs[1][...] = value * 2
 
     declared = [Leaf("", (2,), np.dtype("uint32")), Leaf("", (), np.dtype("float32"))]
-    if jax.default_backend() != "cpu":  # elsewhere its buffers are not memory that NumPy sees
+    if jax.default_backend() != "cpu":  # elsewhere NumPy cannot see the memory of its buffers
         return False
     try:
         step = lambda state, value: tuple(by_buffers(count, declared, state, value))  # noqa: E731
         start, values = jax.numpy.zeros(2, "uint32"), jax.numpy.arange(3.0, dtype="float32")
         last, doubled = jax.jit(lambda: jax.lax.scan(step, start, values))()
         return bool(last.tolist() == [3, 3] and doubled.tolist() == [0.0, 2.0, 4.0])
-    except Exception:  # whatever it is, the other way works
+    except Exception:  # whatever it is, the other callback works
         return False

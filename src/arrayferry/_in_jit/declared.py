@@ -1,4 +1,4 @@
-"""What a step returns: arrays whose shapes and dtypes are declared before there are any, and then checked."""
+"""What a step returns: arrays whose shapes and dtypes are declared in advance, and then checked."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["Array", "Leaf", "Part", "Writer", "alone", "part_of_array", "part_of
 Array = np.ndarray[Any, Any]
 Writer = Callable[[Array, Any], None]
 
-_SAFE = 3e38  # a float of Python's below this rounds to a finite float32
+_SAFE = 3e38  # a Python float below this rounds to a finite float32
 
 
 class Leaf(NamedTuple):
-    """An array whose shape and dtype are declared before there is one."""
+    """An array whose shape and dtype are declared in advance."""
 
     path: str
     shape: tuple[int, ...]
@@ -90,7 +90,7 @@ class Part(NamedTuple):
 
 
 def alone(value: Any) -> tuple[Any]:
-    """Return the leaves of a value that is one."""
+    """Return the leaves of a value that is itself a leaf."""
     return (value,)
 
 
@@ -100,7 +100,7 @@ def part_of_array(path: str, shape: tuple[int, ...], dtype: Any) -> Part:
 
 
 def part_of_example(path: str, *examples: Any) -> Part:
-    """Declare what has the form of the first example, in dtypes that hold all of them; more may be there."""
+    """Declare values with at least the parts of the first example, in dtypes that hold all examples."""
     import jax
 
     form: Any
@@ -131,7 +131,7 @@ def part_of_example(path: str, *examples: Any) -> Part:
 
 
 def _finder(key: Any) -> Callable[[Any], Any]:
-    """Return what finds the value at one of the keys that JAX has for the parts of containers."""
+    """Return a function that finds the part of a container at one of JAX's keys for it."""
     return (
         attrgetter(key.name)
         if hasattr(key, "name")

@@ -1,7 +1,7 @@
 """EnvPool's own functions for compiled code, which need no callback, and the checks that they lack.
 
-They take any bytes for an action, and a state as often as one likes. But EnvPool counts the steps of each
-episode, which tells when another step was taken in between.
+They take any bytes as an action, and the same state any number of times. But EnvPool counts the steps of each
+episode, which reveals another step that was taken in between.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from arrayferry.errors import UnsupportedError
 if TYPE_CHECKING:
     import jax
 
-    # EnvPool's handle; of each environment, the number of steps in its episode, and whether this ended. The
-    # name says whose it is when a step is traced: another's would write into memory of other shapes.
+    # EnvPool's handle; for each environment, the number of steps in its episode, and whether this has ended.
+    # The key names the environment when a step is traced: another's would write into memory of other shapes.
     State = dict[str, tuple[jax.Array, jax.Array, jax.Array]]
 
 __all__ = ["functions", "own_step"]
@@ -32,7 +32,7 @@ _number = itertools.count(1)
 
 
 def own_step(env: Any) -> tuple[Any, Callable[..., Any]] | None:
-    """Return EnvPool's handle and step function; None if it has none here, or one that would be wrong."""
+    """Return EnvPool's handle and step function; None if it has none here, or one that cannot be used."""
     import jax
 
     if not isinstance(env, VectorEnv) or not hasattr(type(env), "xla"):
@@ -43,7 +43,7 @@ def own_step(env: Any) -> tuple[Any, Callable[..., Any]] | None:
     if env.config["max_num_players"] > 1:  # type: ignore[attr-defined]
         return None
     arrays = [*env.spec.state_array_spec.values(), *env.spec.action_array_spec.values()]  # type: ignore[union-attr]
-    # It writes its own dtypes into whatever memory there is.
+    # It writes its own dtypes into whatever memory it is given.
     if any(jax.dtypes.canonicalize_dtype(one.dtype) != one.dtype for one in arrays):
         return None
     try:
@@ -60,8 +60,8 @@ def functions(
 
     Args:
         env: EnvPool's environment.
-        handle: the first of what its `xla()` returns.
-        own: the last of it, the step function.
+        handle: the first value that its `xla()` returns.
+        own: the last value, the step function.
         names: the infos to return.
         callback: how to call the host.
     """
@@ -93,7 +93,7 @@ def functions(
 
     def reset(key: jax.Array, state: State | None = None) -> tuple[State, Any]:
         call = partial(callback, reset_on_host, [start, *obs.leaves])
-        # EnvPool was seeded when it was made; the key is passed on to be refused where there are many.
+        # EnvPool was seeded when it was made; the key is passed on only so that `vmap` over it is refused.
         seedless = guarded("reset", lambda handle, key: call(handle))
         new, *values = seedless(handle if state is None else opened(state)[0], key)
         steps, ended = jnp.zeros(env.num_envs, "int32"), jnp.zeros(env.num_envs, bool)
@@ -105,7 +105,7 @@ def functions(
         new, values = guarded("step", own)(old, members)
         *rest, terminated, truncated, info = values
         now = info["elapsed_step"]
-        # After its end an episode begins with 0, or goes on where a life of a game was lost.
+        # After an end, the next episode counts from 0, or the count stays if only a life in a game was lost.
         follows = jnp.where(ended, (now == 0) | (now == steps), now == steps + 1)
         is_right = (follows & in_range).all()
         jax.lax.cond(is_right, lambda _: [], partial(callback, _refuse, []), in_range)
@@ -117,8 +117,8 @@ def functions(
 
 def _refuse(outs: list[Array], in_range: Array) -> None:
     if not in_range.all():
-        hint = "reset, and go on within it"
-        raise UnsupportedError("an integer that its space does not have", hint, "action")
+        hint = "reset, and stay within the space"
+        raise UnsupportedError("an integer outside its space", hint, "action")
     refuse_state(is_other=False)
 
 
@@ -129,7 +129,7 @@ def _declare_action(env: Any) -> list[Leaf]:
 
 
 def _members(env: Any, declared: list[Leaf], action: Any) -> tuple[dict[str, jax.Array], jax.Array]:
-    """Return an action's leaves by EnvPool's names, as it reads them; and where integers are in range."""
+    """Return an action's leaves as EnvPool reads them, by its names; and where integers are in range."""
     import jax
     import jax.numpy as jnp
 

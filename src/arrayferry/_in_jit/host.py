@@ -1,4 +1,4 @@
-"""The environment, which steps where Python runs; and the newest state, the only one that it takes."""
+"""The environment, which steps where Python runs; and the newest state, the only one that it accepts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from arrayferry.wrappers._autoreset import autoreset_mode_of
 
 __all__ = ["STATE", "Host", "refuse_state"]
 
-# Which environment it is, the number of its resets, and of its steps since. Zeros are no state.
+# Which environment it is, the number of its resets, and of its steps since the last. Zeros are no state.
 STATE = Leaf("state", (3,), np.dtype("uint32"))
 _number = itertools.count(1)
 
@@ -41,7 +41,7 @@ def refuse_state(is_other: bool) -> NoReturn:
 
 
 class Host:
-    """An environment whose steps write into arrays that were declared before.
+    """An environment whose steps write into arrays that were declared in advance.
 
     Args:
         env: the environment, of any framework.
@@ -49,8 +49,8 @@ class Host:
         autoreset: as for `in_jit`.
 
     Attributes:
-        obs: the observation, declared.
-        action: the action, declared: a leaf may be of a dtype that `wrap` turns into the declared one.
+        obs: the declared observation.
+        action: the declared action; a leaf may have another dtype, if `wrap` can cast it to the declared one.
         parts: all values of a step, declared.
         leaves: the leaves of all parts.
     """
@@ -66,7 +66,7 @@ class Host:
             raise UnsupportedError(what, "pass a Gymnasium environment, single or vector")
         mode = autoreset_mode_of(env)
         if mode is AutoresetMode.DISABLED:
-            what = f"{type(env.unwrapped).__qualname__} leaves it to others to reset what has finished"
+            what = f"{type(env.unwrapped).__qualname__} does not reset finished environments by itself"
             raise UnsupportedError(what, "make it with autoreset_mode=AutoresetMode.SAME_STEP")
         self._resets = autoreset and not is_vector
         self._has_final_obs = self._resets or mode is AutoresetMode.SAME_STEP
@@ -76,7 +76,7 @@ class Host:
             raise UnsupportedError(what, how, "info")
         self._newest, self._lock = [next(_number), 0, 0], threading.Lock()
         batch = (env.num_envs,) if is_vector else ()
-        objectives = getattr(env.unwrapped, "reward_space", None)  # as MO-Gymnasium has it
+        objectives = getattr(env.unwrapped, "reward_space", None)  # as in MO-Gymnasium
         rewards = batch if objectives is None else (*batch, *objectives.shape)
         self.obs = part_of_space("obs", observation_space_of(env))
         self.action = part_of_space("action", action_space_of(env))
@@ -99,7 +99,7 @@ class Host:
     def step(self, outs: list[Array], state: Array, *action: Array) -> None:
         """Step with an action, if this is the newest state; write the next one and all leaves.
 
-        XLA's memory is gone after the call. What the environment gets is its own: `wrap` sees to that.
+        XLA's memory is gone after the call. What the environment gets is its own: `wrap` makes sure of that.
         """
         with self._lock:
             if state.tolist() != self._newest:
@@ -146,11 +146,11 @@ class Host:
         return Part(leaves, flatten, lambda rest: {name: part.build(rest) for name, part in parts.items()})
 
     def _first_infos(self, names: tuple[str, ...]) -> dict[str, list[Any]]:
-        """Look the named infos up in those of a first reset and step."""
+        """Look up the named infos in those of a first reset and step."""
         wanted = [name for name in names if name != "final_obs"]
         infos: list[dict[str, Any]] = []
         if wanted:
-            space = deepcopy(action_space_of(self._env))  # theirs is not to be seeded
+            space = deepcopy(action_space_of(self._env))  # the environment's own must not be seeded
             space.seed(0)
             infos = [self._env.reset(seed=0)[1], self._env.step(space.sample())[-1]]
         found = {name: [one[name] for one in infos if name in one] for name in names}

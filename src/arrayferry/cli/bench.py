@@ -1,4 +1,4 @@
-"""`arrayferry bench`: what a wrapper adds to a step of an environment, and what worker processes do to it.
+"""`arrayferry bench`: what a wrapper adds to a step of an environment, or what worker processes save.
 
 Each rival steps an environment of its own, from the same seed and with the same actions.
 """
@@ -41,7 +41,7 @@ _BAR = 24  # characters
 _FEWEST, _MOST = 8, 512  # steps of a trip
 _ACTIONS, _SEED = 64, 0
 
-Trip = Callable[[int], "list[float]"]  # take that many steps from the start, return the seconds of each
+Trip = Callable[[int], "list[float]"]  # takes that many steps from the start, returns the seconds of each
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -75,13 +75,13 @@ def run(arguments: Namespace) -> Outcome:
 
 
 def rival(name: str, env_name: str, vector: int | None, to: str) -> Trip:
-    """Return trips through an environment that is wrapped in the way of this name."""
+    """Return the trip of a rival, through an environment that is wrapped as its name says."""
     env = make(env_name, vector)
     env.action_space.seed(_SEED)
     actions: Any = [env.action_space.sample() for _ in range(_ACTIONS)]
     obs, _ = env.reset(seed=_SEED)
     found = framework_of(type(next(iter(flat(obs, "obs").values()))))
-    source = find_framework("numpy") if found is None else found  # a number
+    source = find_framework("numpy") if found is None else found  # None for a number
     if name != BARE or source.name != "numpy":
         actions = arrayferry.convert(actions, source if name == BARE else to)
     if name == GYMNASIUM:
@@ -109,7 +109,7 @@ def compare_vectors(env_name: str, num_envs: int, workers: int, laps: int) -> Ou
     env_fns = [partial(make, env_name)] * num_envs
     makers: dict[str, Callable[[], Any]] = {
         SYNC: lambda: SyncVectorEnv(env_fns),
-        ASYNC: lambda: AsyncVectorEnv(env_fns, context="forkserver"),  # a fork would hang where JAX runs
+        ASYNC: lambda: AsyncVectorEnv(env_fns, context="forkserver"),  # a fork would hang if JAX runs
         WORKERS: lambda: ProcessVectorEnv(env_fns, workers),
     }
     title = f"{env_name} x {num_envs}, {workers} worker{'s' if workers > 1 else ''}"
@@ -140,7 +140,7 @@ def compare_vectors(env_name: str, num_envs: int, workers: int, laps: int) -> Ou
 
 
 def vector_trip(envs: Any) -> Trip:
-    """Return trips through a vector environment."""
+    """Return the trip through a vector environment."""
     envs.action_space.seed(_SEED)
     actions = [envs.action_space.sample() for _ in range(_ACTIONS)]
 
@@ -167,10 +167,10 @@ def problem_with(name: str, env_name: str, vector: int | None, to: str, steps: i
 
 
 def replay(trips: Mapping[str, Trip], laps: Iterable[int], seconds: float = 0.02) -> dict[str, float]:
-    """Return the mean seconds a step of each, from the best time of each step of trips of about `seconds`.
+    """Return each rival's mean seconds per step, from the best time of each step in trips of about `seconds`.
 
     Other processes only ever add to a time, so the minimum is closest to the truth; and as the rivals take
-    turns, none of them has the quiet moments of the machine to itself.
+    turns, none of them has the machine's quiet moments to itself.
     """
     slowest = max(sum(trip(_FEWEST)) for trip in trips.values()) / _FEWEST
     steps = int(min(_MOST, max(_FEWEST, seconds / slowest)))

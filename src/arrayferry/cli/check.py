@@ -45,7 +45,7 @@ def run(arguments: Namespace) -> Outcome:
     as_wrapped, semicolon, shared = escape(report.verdict).partition(";")
     shown: list[Any] = [f"[{'green' if report.ok else 'red'}]{as_wrapped}[/]{semicolon}{shared}"]
     shown += [escape(f"{title}, {report.steps:,} steps")]
-    # What another option would do is no alarm: without colours.
+    # What another option would do is no cause for alarm: it has no colours.
     for heading, found, colours in (
         ("As wrapped", report.findings, _COLOURS),
         ("Only with copy=False", report.sharing, {}),

@@ -60,7 +60,7 @@ def run(words: list[str]) -> int:
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    """Parse the arguments; print the help or one line that says what is wrong, and raise SystemExit."""
+    """Parse the arguments; raise SystemExit after printing the help, or one line that says what is wrong."""
     parser = _parser()
     arguments, unknown = parser.parse_known_args(words)
     if unknown:

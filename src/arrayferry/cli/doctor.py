@@ -57,8 +57,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> Outcome:
     """Examine the frameworks, and their pairs if asked."""
     if arguments.pairs:
-        # A copy that OpenMP splits between threads takes a thousand times as long whenever one of them has to
-        # wait for a core. This is read when a framework is imported, which happens below.
+        # A copy that OpenMP splits among threads takes a thousand times as long whenever one of them has to
+        # wait for a core. The variable is read when a framework is imported, which happens below.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     statuses = sorted(map(status_of, _chosen(arguments.names)), key=lambda one: not one.version)
     working = [one.name for one in statuses if one.works]

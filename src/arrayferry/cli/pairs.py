@@ -27,7 +27,7 @@ class Pair:
     temporary: str = ""  # what happens to 1 MB that nobody else holds: `taken over` or `copied`
     shares: str = ""  # whether copy=False works: `yes`, `no`, or `if aligned` to 64 bytes
     small: float = 0.0  # for 16 bytes that somebody else holds, so that they are copied
-    large: float = 0.0  # for 1 MB of them
+    large: float = 0.0  # the same for 1 MB
     problem: str = ""  # why the pair does not work
 
 
@@ -49,7 +49,7 @@ def _array(framework: str, nbytes: int) -> Any:
 
 
 def _seconds(array: Any, target: str) -> float:
-    """Return the least seconds of many: what else runs only ever adds to a time."""
+    """Return the shortest of many times, in seconds: other processes only ever add to a time."""
     return min(explain(array, target).seconds["out"] for _ in range(_LAPS))
 
 
@@ -57,7 +57,7 @@ def _shares(source: str, target: str) -> str:
     """Return whether `copy=False` works: for aligned memory, and for memory that is not."""
     arrays = []
     for offset in (0, 16):
-        with suppress(FerryError):  # not every framework can hold either
+        with suppress(FerryError):  # not every framework can hold both
             arrays.append(convert(at_offset(np.zeros(64, np.float32), offset), source, copy=False))
     works = [explain(array, target, copy=False).ok for array in arrays or [_array(source, 256)]]
     return "yes" if all(works) else "if aligned" if any(works) else "no"

@@ -42,14 +42,14 @@ def show(outcome: Outcome, *, as_json: bool) -> None:
 def progress() -> Progress:
     """Return progress bars, shown in a terminal while a `with` statement works; see `rich.progress`."""
     console = Console(highlight=False, stderr=True)
-    console.quiet = not console.is_terminal  # older ones end even a disabled bar with a line
+    console.quiet = not console.is_terminal  # older versions end even a disabled bar with a newline
     columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
     return Progress(*columns, console=console, transient=True, disable=console.quiet)
 
 
 @contextmanager
 def stdout_to_stderr() -> Iterator[None]:
-    """Send what is printed to stderr, also by C code and child processes, which know only the descriptor."""
+    """Send what is printed to stderr, even by C code and child processes, which know only the descriptor."""
     sys.stdout.flush()
     stdout = os.dup(1)
     os.dup2(2, 1)

@@ -1,8 +1,8 @@
-"""Environments that are written in JAX, as Gymnasium environments.
+"""Environments written in JAX, as Gymnasium environments.
 
 `as_gymnasium` takes what gymnax, Brax, MuJoCo Playground, Jumanji, pgx and XLand-MiniGrid make, and
 Gymnasium's own `FuncEnv`; `as_parallel` takes JaxMARL's, in the shape of PettingZoo. `arrayferry.wrap` calls
-them by itself. `register_environment` adds others.
+them automatically. `register_environment` adds others.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = [
 
 
 def as_parallel(env: Any, num_envs: None = None) -> JaxParallelEnv:
-    """Return an environment of many agents that is written in JAX as a parallel environment of PettingZoo.
+    """Return an environment with many agents, written in JAX, as a parallel PettingZoo environment.
 
     Args:
         env: the environment, as `jaxmarl.make` returns it.
-        num_envs: None: PettingZoo has no vector environments.
+        num_envs: must be None: PettingZoo has no vector environments.
 
     Example:
         >>> import jax.numpy as jnp
@@ -71,6 +71,6 @@ def as_parallel(env: Any, num_envs: None = None) -> JaxParallelEnv:
 
 
 def _adapt(env: Any, num_envs: int | None) -> Any:
-    """Return what `wrap` takes for an environment: by how many agents it has."""
+    """Return an environment as `wrap` takes it, which depends on how many agents it has."""
     make: Callable[..., Any] = as_parallel if interface_of(env).agents else as_gymnasium
     return make(env, num_envs)

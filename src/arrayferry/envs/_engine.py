@@ -1,14 +1,14 @@
 """One environment or many, in one compiled call for a reset and one for a step.
 
-The *carry* is all that goes from one step to the next: the package's state, and for each environment a key,
-the number of steps since its reset, and whether its episode is over. It is kept as a flat tuple of arrays,
-because JAX takes time for every container at the boundary of a compiled function, and it is donated: a step
-reuses its memory. Nothing that is returned beside it shares that memory.
+The *carry* is everything that passes from one step to the next: the package's state, and for each environment
+a key, the number of steps since its reset, and whether its episode is over. It is kept as a flat tuple of
+arrays, because every container at the boundary of a compiled function costs JAX time, and it is donated: a
+step reuses its memory. Nothing else that is returned shares that memory.
 
-Keys follow from the seed. An environment begins with `jax.random.PRNGKey(seed)`. Each reset does
-`key, reset_key = jax.random.split(key)`, and the step number `t` of the episode, counted from 1, gets
-`jax.random.fold_in(key, t)`. So nothing that happened in an episode changes how the next one begins, and
-packages that draw no numbers in a step do not pay for keys.
+Keys derive from the seed. An environment begins with `jax.random.PRNGKey(seed)`. Each reset does
+`key, reset_key = jax.random.split(key)`, and step `t` of the episode, counted from 1, gets
+`jax.random.fold_in(key, t)`. So nothing that happens in an episode changes how the next one begins, and
+packages that draw no random numbers in a step do not pay for keys.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Engine", "Outcome", "keys_of"]
 
 
 class Carry(NamedTuple):
-    """All that goes from one step to the next."""
+    """Everything that passes from one step to the next."""
 
     state: Any
     key: Any
@@ -39,7 +39,7 @@ class Carry(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a step gives.
+    """What a step returns.
 
     Attributes:
         obs: the observation after the step, or of the next episode.
@@ -47,11 +47,12 @@ class Outcome(NamedTuple):
         terminated: whether the episode came to its end.
         truncated: whether it was cut short.
         info: of the step, or of the reset.
-        over: which environments were reset in this step; None if none ever is.
+        over: which environments were reset in this step; None if none ever are.
         final: the observation and the info with which their episodes ended, if any did; None unless
             `SAME_STEP`.
-        status: whether any environment was reset, any action was outside of its space, and any episode was
-            over before the step. A single environment has its reward, terminated and truncated here too.
+        status: for many, whether any environment was reset, any action was outside its space, and any episode
+            was over before the step. For one, whether the action was outside its space, followed by reward,
+            terminated and truncated, which are None above, if these are scalars.
     """
 
     obs: Any
@@ -70,7 +71,7 @@ class Engine:
     Args:
         env: the environment, or a pair `(env, params)`.
         num_envs: how many to step together; None for one, without a batch axis.
-        autoreset_mode: when environments are reset whose episodes are over; a single one never is.
+        autoreset_mode: when environments whose episodes are over are reset; a single one never is.
         max_episode_steps: the number of steps after which an episode is truncated.
     """
 
@@ -89,11 +90,11 @@ class Engine:
         self.interface = interface_of(env) if interface is None else interface
         self.max_episode_steps = max_episode_steps
         self.limit = self.interface.max_episode_steps if max_episode_steps is None else max_episode_steps
-        # Compiled inside as well, so that the shapes below and the functions that are run share one tracing.
+        # Compiled on their own as well, so that `_measure` and the functions that run share one trace.
         self._start_one, self._step_one = jax.jit(self._trace_start), jax.jit(self._trace_step)
         self._shapes = self._measure()
         is_single = num_envs is None
-        # What is reset in the step that ends it, or not at all, never begins a step with its episode over.
+        # No step reads `done` of a single environment, nor of those reset in the step that ends the episode.
         self._keeps_done = not is_single and autoreset_mode is not AutoresetMode.SAME_STEP
         self._structure = jax.tree.structure(self._kept(self._shapes[0]))
         self.start = jax.jit(self._start_single if is_single else self._start_all)
@@ -101,8 +102,8 @@ class Engine:
         self.restart = jax.jit(self._restart, donate_argnums=0)
         self.step = jax.jit(self._step_single if is_single else self._step_all_and_keep, donate_argnums=0)
         self.step_for_host = jax.jit(self._step_all_for_host, donate_argnums=0)
-        # Until something large was freed once, glibc may return the memory of a step to the system after each
-        # one, which then takes three times as long. Nothing writes here, so this takes no memory.
+        # Until something large has been freed once, glibc may return a step's memory to the system after each
+        # step, which then takes three times as long. Nothing writes to this array, so it occupies no memory.
         np.empty(8 << 20, np.uint8)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
@@ -122,7 +123,7 @@ class Engine:
         after, _ = jax.eval_shape(self._step_one, carry, action)
         self._refuse_another("the state", carry, after)
         carry = jax.tree.map(lambda leaf: shape_of(leaf.shape, leaf.dtype), after)
-        # Once more: an int of the reset may now be a float.
+        # Once more: an int from the reset may now be a float.
         after, outcome = jax.eval_shape(self._step_one, carry, action)
         self._refuse_another("the state", carry, after)
         self._refuse_another("the state", after, carry)
@@ -131,7 +132,7 @@ class Engine:
         return carry, outcome.obs, reset_info, outcome.info
 
     def _refuse_another(self, what: str, reset: Any, step: Any) -> None:
-        """Refuse what a reset gives in another form than a step, but for dtypes that a step's hold."""
+        """Refuse a reset's value in another form than a step's, except in a dtype that the step's holds."""
         import jax
         import jax.numpy as jnp
 
@@ -143,11 +144,11 @@ class Engine:
             for one, other in zip(leaves, others)
         )
         if not fits:
-            what = f"{what} of {self.interface.name} has another structure, shape or dtype after a step"
+            what = f"{what} of {self.interface.name} has a different structure, shape or dtype after a step"
             raise UnsupportedError(what, "JAX needs the same after a reset and after each step")
 
     def _refuse_other_infos(self, reset: dict[str, Any], step: dict[str, Any], path: str = "info") -> None:
-        """Refuse infos of which a part that both have is another; a part may be missing in one."""
+        """Refuse infos that have a common part in different forms; a part may be missing in one of them."""
         for key in reset.keys() & step.keys():
             parts, where = (reset[key], step[key]), f"{path}[{key!r}]"
             if all(isinstance(part, dict) for part in parts):
@@ -162,7 +163,7 @@ class Engine:
 
     @property
     def info_shapes(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The shapes and dtypes of the infos that a reset gives, and of those that a step gives."""
+        """The shapes and dtypes of the infos of a reset, and of those of a step."""
         return self._shapes[2], self._shapes[3]
 
     # ---- one environment ------------------------------------------------------------------------------
@@ -202,7 +203,7 @@ class Engine:
         )
 
     def _begin(self, key: Any) -> tuple[Carry, Any, Any]:
-        """Reset one environment, all in the dtypes that a step gives."""
+        """Reset one environment, with everything in the dtypes of a step."""
         carry, obs, info = self._start_one(key)
         like, like_obs, _, like_info = self._shapes
         return _as(like, carry), _as(like_obs, obs), _infos_as(like_info, info)
@@ -226,7 +227,7 @@ class Engine:
         return whole if self._keeps_done else whole._replace(done=np.zeros(whole.time.shape, bool))
 
     def keys_in(self, leaves: tuple[Any, ...]) -> Any:
-        """Return the key of each environment, from which its next reset follows."""
+        """Return the key of each environment, from which its next reset derives."""
         refuse_if_forked()
         return self._whole(leaves).key
 
@@ -258,7 +259,7 @@ class Engine:
         carry = _unless(outside, carry, before)
         plain = [out.reward, out.terminated, out.truncated]
         if all(isinstance(one, jax.Array) and not one.shape for one in plain):
-            # One array to read instead of three; a flag is a number of any dtype.
+            # One array to read instead of four; any dtype can hold a flag.
             status = jnp.stack([jnp.asarray(one, _wide(out.reward.dtype)) for one in [outside, *plain]])
             return self._flat(carry), out._replace(
                 reward=None, terminated=None, truncated=None, status=status
@@ -299,7 +300,7 @@ class Engine:
         status = jnp.stack([over.any(), outside, jnp.bool_(False)])
 
         def begin() -> tuple[Any, Any, Any, Any]:
-            # All are reset, which takes the same time whoever it is; those whose episodes are over change.
+            # All are reset, which takes as long as resetting some; only those whose episodes are over change.
             fresh, obs, info = jax.vmap(self._begin)(carry.key)
             fresh_info = _filled(step_info, info, self.num_envs)
             begun = _select(over, (fresh, obs, fresh_info), (carry, out.obs, old_info))
@@ -320,7 +321,7 @@ class Engine:
         return leaves, out, out.obs
 
     def _step_all_for_host(self, leaves: tuple[Any, ...], actions: Any) -> tuple[Any, PackedArrays]:
-        """Take a step whose outcome is read by the host; what only ended episodes need lies apart."""
+        """Take a step whose outcome the host reads; what only ended episodes need is a tree of its own."""
         leaves, out = self._step_all(leaves, actions)
         return leaves, PackedArrays.of(out._replace(over=None, final=None), (out.over, out.final))
 
@@ -340,7 +341,7 @@ class _Noting:
 
 
 def keys_of(seeds: Any) -> Any:
-    """Return `jax.random.PRNGKey(seed)` for each seed, as a NumPy array; as there, the lowest bits count."""
+    """Return `jax.random.PRNGKey(seed)` for each seed, as a NumPy array; only the lowest bits count."""
     import jax
 
     refuse_if_forked()
@@ -350,7 +351,7 @@ def keys_of(seeds: Any) -> Any:
 
 
 def _arrays(tree: Any) -> Any:
-    """Return a tree with arrays of JAX for numbers, strongly typed."""
+    """Return a tree whose leaves are strongly typed JAX arrays."""
     import jax
     import jax.numpy as jnp
 
@@ -364,11 +365,11 @@ def _arrays(tree: Any) -> Any:
 def _flag(value: Any) -> Any:
     import jax.numpy as jnp
 
-    return jnp.asarray(value).astype(bool)  # some packages have floats
+    return jnp.asarray(value).astype(bool)  # some packages use floats
 
 
 def _cast(leaf: Any, dtype: Any) -> Any:
-    """Return an array in a dtype, no longer a weak one; typed keys stay as they are."""
+    """Return an array in a dtype, no longer weakly typed; typed keys stay as they are."""
     import jax
     import jax.numpy as jnp
 
@@ -390,7 +391,7 @@ def _infos_as(like: Any, infos: Any) -> Any:
 
 
 def _wide(dtype: Any) -> Any:
-    """Return a dtype in which a reward is exact, and which NumPy has."""
+    """Return a dtype that holds a reward exactly, and that NumPy has."""
     import jax.numpy as jnp
 
     if jnp.issubdtype(dtype, jnp.floating):
@@ -412,7 +413,7 @@ def _select(mask: Any, chosen: Any, other: Any) -> Any:
 
 
 def _unless(refused: Any, carry: Carry, before: Carry) -> Carry:
-    """Return what a step leaves, or what there was before it, if the step is refused."""
+    """Return the carry after a step, or the one before it if the step is refused."""
     import jax
     import jax.numpy as jnp
 
@@ -428,7 +429,7 @@ def _zeros_like(tree: Any) -> Any:
 
 
 def _filled(shapes: dict[str, Any], info: dict[str, Any], count: int | None) -> dict[str, Any]:
-    """Return infos of many environments with zeros for what they lack, given the shapes of one."""
+    """Return infos of many environments with zeros for what they lack, given the shapes for one."""
     import jax
     import jax.numpy as jnp
 

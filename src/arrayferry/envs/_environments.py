@@ -1,4 +1,4 @@
-"""Gymnasium environments, single and vector, on what JAX has compiled."""
+"""Gymnasium environments, single and vector, on top of functions that JAX has compiled."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = ["JaxEnvBase", "JaxEnv", "JaxVectorEnv", "as_gymnasium"]
 
 
 class JaxEnvBase:
-    """What the single and the vector environment share: the carry, and how it is kept and shown."""
+    """What single, vector and parallel environments share: the carry, and how it is kept and shown."""
 
-    # The framework that `wrap` makes actions of: a compiled function takes NumPy's sooner than JAX puts them
-    # on a device.
+    # The framework in which `wrap` passes actions: a compiled function takes NumPy arrays in less time than
+    # JAX needs to put them on a device.
     action_xp = "numpy"
 
-    # A step waits for all that was computed, and nothing that is computed shares the memory of an action.
+    # A step waits until everything is computed, and no result shares memory with an action.
     reads_actions_at_once = True
 
     def _take(self, engine: Engine, render_mode: str | None, **options: Any) -> None:
@@ -65,20 +65,20 @@ class JaxEnvBase:
 
     @property
     def state(self) -> Any:
-        """A copy of the package's own state; of a vector environment, of all environments at once."""
+        """A copy of the package's own state; in a vector environment, of all environments together."""
         return self._engine.state_of(self._carried("reading the state"))
 
     def __getstate__(self) -> dict[str, Any]:
-        # A step reuses the memory of the carry: no two environments may have it in common.
+        # A step reuses the memory of the carry: no two environments may share it.
         refuse_if_forked()
         leaves = None if self._leaves is None else tuple(map(copy, self._leaves))
         return {**self.__dict__, "_leaves": leaves}
 
 
 class JaxEnv(JaxEnvBase, gym.Env[Any, Any]):
-    """One environment written in JAX, as a Gymnasium environment that returns arrays of JAX.
+    """One environment written in JAX, as a Gymnasium environment that returns JAX arrays.
 
-    `as_gymnasium` makes it. The reward is a float, or an array where there are many; terminated and truncated
+    `as_gymnasium` makes it. The reward is a float, or an array if there are several; terminated and truncated
     are bools. It does not reset by itself.
 
     Example:
@@ -99,7 +99,7 @@ class JaxEnv(JaxEnvBase, gym.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode; without a seed, the one that follows the last."""
+        """Start an episode; without a seed, the next one in the current sequence."""
         super().reset(seed=seed)
         if seed is None and self._leaves is not None:
             key = self._engine.keys_in(self._leaves)
@@ -109,7 +109,7 @@ class JaxEnv(JaxEnvBase, gym.Env[Any, Any]):
         return obs, info
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Take a step, with an action of NumPy or JAX, or a number."""
+        """Take a step; the action is a NumPy or JAX array, or a number."""
         out: Outcome
         leaves, member = self._carried("step()"), as_action(self._members, action)
         self._leaves = None  # donated, and lost if the step raises
@@ -130,10 +130,10 @@ class JaxEnv(JaxEnvBase, gym.Env[Any, Any]):
 
 
 class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
-    """Many environments written in JAX, as a Gymnasium vector environment that returns arrays of JAX.
+    """Many environments written in JAX, as a Gymnasium vector environment that returns JAX arrays.
 
-    `as_gymnasium` makes it. `final_obs` is one batch, with zeros where `_final_obs` is False; all else is as
-    Gymnasium's vector environments have it. The environment number `i` of a vector that was reset with a seed
+    `as_gymnasium` makes it. `final_obs` is one batch, with zeros where `_final_obs` is False; everything else
+    is as in Gymnasium's vector environments. Environment number `i` of a vector that was reset with a seed
     does what a single one does that was reset with `seed + i`.
 
     Example:
@@ -157,7 +157,7 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
         self._members = members_of(self.action_space)
         self._all = np.ones(self.num_envs, bool)
         self._is_for_host = False
-        self._shown: Any = None  # the last observation, or the packed arrays that have it
+        self._shown: Any = None  # the last observation, or the packed arrays that hold it
 
     def reset(
         self,
@@ -167,7 +167,7 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """Start episodes in all environments, or in those of `options["reset_mask"]`.
 
-        Without a seed, they follow the last ones.
+        Without a seed, each environment continues its current sequence of episodes.
         """
         seed = int(seed) if isinstance(seed, np.integer) else seed
         super().reset(seed=seed if isinstance(seed, int) else None)
@@ -197,13 +197,13 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
         return {**super().__getstate__(), "_shown": self._last_obs()}
 
     def read_on_host(self) -> None:
-        """Give small arrays of a step in NumPy, read at once, if JAX computes on the host anyway."""
+        """Return small arrays as NumPy arrays from now on, if JAX computes on the host anyway."""
         import jax
 
         self._is_for_host = jax.default_backend() == "cpu"
 
     def _keys(self, seed: int | Sequence[int | None] | None) -> Any:
-        """Return a key for each environment: from its seed, or the one that it has."""
+        """Return a key for each environment: from its seed, or else the one that it has."""
         seeds = seeds_of(seed, self.num_envs)
         has_keys = self._leaves is not None
         if has_keys and all(one is None for one in seeds):
@@ -216,7 +216,7 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
         return keys
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Take a step in all environments, with actions of NumPy or JAX."""
+        """Take a step in all environments, with actions in NumPy or JAX."""
         out: Outcome
         leaves, members = self._carried("step()"), as_action(self._members, actions)
         self._leaves = None  # donated, and lost if the step raises
@@ -263,13 +263,13 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
 
 
 def _masked(info: dict[str, Any], *sources: tuple[Any, dict[str, Any]]) -> dict[str, Any]:
-    """Return infos with a mask beside each, as Gymnasium has them: `_key` says who has `key`.
+    """Return infos with a mask for each, as in Gymnasium: `_key` says which environments have `key`.
 
-    Masks are NumPy's, as in Gymnasium, and each is an array of its own.
+    Masks are NumPy arrays, as in Gymnasium, and each is an array of its own.
 
     Args:
         info: the infos of all environments, with zeros where one has none.
-        sources: a reset, a step, or both: which environments it was, and the infos that it gives.
+        sources: a reset, a step, or both: the mask of its environments, and the infos that it returns.
     """
     masked = {}
     for key, value in info.items():
@@ -305,7 +305,7 @@ def as_gymnasium(
     max_episode_steps: int | None = None,
     render_mode: str | None = None,
 ) -> JaxEnv | JaxVectorEnv:
-    """Return an environment that is written in JAX as a Gymnasium environment, on arrays of JAX.
+    """Return an environment written in JAX as a Gymnasium environment of JAX arrays.
 
     A step is one compiled call: the package's step, the reset of environments whose episodes are over, and
     their final observations.
@@ -315,8 +315,8 @@ def as_gymnasium(
             pair `(env, params)`.
         num_envs: how many to step together, as a vector environment; None for a single environment.
         autoreset_mode: when a vector environment resets those whose episodes are over, as in Gymnasium.
-        max_episode_steps: the number of steps after which an episode is truncated, if not before.
-        render_mode: `"rgb_array"`, or what else the package can; None not to render.
+        max_episode_steps: the number of steps after which an episode is truncated, if not earlier.
+        render_mode: `"rgb_array"`, or another mode that the package supports; None for no rendering.
 
     Example:
         >>> from gymnasium.envs.phys2d.cartpole import CartPoleFunctional

@@ -1,4 +1,4 @@
-"""The record that the author of an interface fills in: two pure functions, and what is known of them."""
+"""The record that the author of an interface fills in: two pure functions, and what is known about them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Interface", "interface_of", "named", "register_environment", "split_
 
 @dataclass(frozen=True)
 class Interface:
-    """How one environment of a package is driven. `arrayferry.envs` does the rest: many at once, autoreset.
+    """How to drive one environment of a package. `arrayferry.envs` does the rest: many at once, autoreset.
 
     Both functions are pure and can be traced by JAX. They see one environment, without a batch axis, and
     never reset by themselves.
@@ -32,11 +32,11 @@ class Interface:
         name: what the environment is called in its spec.
         max_episode_steps: the number of steps after which the package truncates, if its own functions do not.
         render: `render(state)` returns a frame, as an RGB array or as text.
-        render_mode: what `render` gives, as Gymnasium calls it.
-        num_envs: how many to step together if nobody says it; None for one.
+        render_mode: Gymnasium's name for what `render` returns.
+        num_envs: how many to step together by default; None for one.
         agents: the names of many agents, for `as_parallel`: observations, actions and their spaces are dicts
-            by agent, and reward, terminated and truncated arrays with an element for each.
-        world_state: `world_state(state)` returns what PettingZoo's `state()` gives: one array for all agents.
+            by agent; reward, terminated and truncated are arrays with an element for each.
+        world_state: `world_state(state)` returns what PettingZoo's `state()` does: one array for all agents.
 
     Example:
         >>> import jax.numpy as jnp
@@ -66,7 +66,7 @@ class Interface:
     world_state: Callable[[Any], Any] | None = None
 
 
-# From an environment and its parameters, None for its default ones, to its interface.
+# Maps an environment and its parameters, None for the default ones, to its interface.
 Describe: TypeAlias = Callable[[Any, Any], Interface]
 
 
@@ -110,7 +110,7 @@ def interface_of(env: Any) -> Interface:
     kind = find_kind(env)
     if kind is None or kind.interface is None:
         env, _ = split_pair(env)
-        what = f"{in_words(env)} is not an environment written in JAX that is known here"
+        what = f"{in_words(env)} is not a known environment written in JAX"
         already = "it is a Gymnasium environment already: pass it to arrayferry.wrap"
         hint = already if isinstance(env, (gym.Env, gym.vector.VectorEnv)) else how_to_make(env)
         describe = "describe how to reset and step it, with arrayferry.envs.register_environment"
@@ -134,7 +134,7 @@ def without(env: Any, inner: str, *wrappers: str) -> Any:
 
     Args:
         env: the environment, perhaps wrapped.
-        inner: the attribute by which a wrapper of that package holds what it wraps.
+        inner: the attribute in which that package's wrappers hold what they wrap.
         wrappers: the classes to leave out, as `"package:Class"`.
     """
     from copy import copy

@@ -1,4 +1,4 @@
-"""Many small arrays as one, which the host reads at once: each array of JAX costs microseconds of its own."""
+"""Many small arrays as one, which the host reads in one go: reading each JAX array costs microseconds."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from arrayferry._core.speedups import speedups
 
 __all__ = ["PackedArrays", "read_small"]
 
-# Larger arrays take longer to be copied twice than to be read by themselves.
+# Larger arrays take longer to copy twice than to read on their own.
 _LARGE = 1 << 16
 
-# Some 40 microseconds, in which no other thread of Python runs.
+# About 40 microseconds, in which no other Python thread runs.
 _LOOKS = 400
 
-# Where an array is: its first word, the one after its last, its shape and dtype, and the bit of a flag.
+# Where an array is: its first word, the word after its last, its shape and dtype, and the bit of a flag.
 Place: TypeAlias = "tuple[int, int, tuple[int, ...], np.dtype[Any], int]"
 
 
 class PackedArrays:
-    """Trees of arrays on their way out of a compiled function. JAX knows it as a pytree.
+    """Trees of arrays on their way out of a compiled function, registered with JAX as a pytree.
 
-    Small arrays of 32 bits travel as the words of one array, bools as the bits of such words, and all others
-    as they are.
+    Small arrays of 32-bit elements travel as the words of one array, small arrays of bools as the bits of
+    such words, and all others as they are.
 
     Attributes:
         arrays: the words, and the other arrays.
-        layout: for each tree, its structure; where its small leaves are; and which of its leaves are other
-            arrays, by number.
+        layout: for each tree, its structure, the places of its small leaves, and the positions of its other
+            leaves with their numbers in `arrays`.
     """
 
     def __init__(self, arrays: Any, layout: Any) -> None:
@@ -40,14 +40,14 @@ class PackedArrays:
 
     @classmethod
     def of(cls, *trees: Any) -> PackedArrays:
-        """Pack trees of which at least one leaf is small. JAX traces this."""
+        """Pack trees that have at least one small leaf. JAX traces this."""
         import jax
         import jax.numpy as jnp
 
         _register()
         words: list[Any] = []
-        flags: dict[tuple[int, ...], tuple[int, int, int]] = {}  # by shape: number of words, start, next bit
-        others: list[Any] = [None]  # instead of the words
+        flags: dict[tuple[int, ...], tuple[int, int, int]] = {}  # by shape: index in `words`, start, next bit
+        others: list[Any] = [None]  # a placeholder for the words
         layout, end = [], 0
         for tree in trees:
             leaves, structure = jax.tree.flatten(tree)
@@ -69,12 +69,12 @@ class PackedArrays:
                 if is_flag:
                     flags[leaf.shape] = number, start, bit + 1
             layout.append((structure, places, apart))
-        # Behind a barrier they are joined by copying memory; fused with what computes them, by a slow loop.
+        # Behind a barrier they are joined by copying memory; fused with their computation, by a slow loop.
         others[0] = jnp.concatenate(jax.lax.optimization_barrier(words))  # type: ignore[no-untyped-call]
         return cls(others, layout)
 
     def read(self, index: int) -> Any:
-        """Return one of the trees, with private NumPy arrays for what was small."""
+        """Return one of the trees, with private NumPy arrays for its small leaves."""
         if self._words is None:
             self._words = _awaited(self.arrays[0])
         structure, places, apart = self.layout[index]
@@ -87,7 +87,7 @@ class PackedArrays:
 def _awaited(words: Any) -> Array:
     """Wait until an array is computed, and return it.
 
-    A thread that sleeps is woken too late: small steps take twice as long. So it looks a few times before.
+    A sleeping thread is woken so late that small steps take twice as long. So it polls for a while first.
     """
     is_ready = words.is_ready
     for _ in range(_LOOKS):
@@ -97,7 +97,7 @@ def _awaited(words: Any) -> Array:
 
 
 def read_small(tree: Any) -> Any:
-    """Return a tree with private NumPy arrays for what is packed."""
+    """Return a tree with private NumPy arrays for its small leaves."""
     import jax
 
     return jax.tree.map(lambda leaf: np.array(leaf) if _is_small(leaf) else leaf, tree)
@@ -128,7 +128,7 @@ def _bits(leaf: Any) -> Any:
 
 
 def _from_words(words: Array, places: list[Place]) -> list[Any]:
-    """Return the arrays of which an array of words is made up."""
+    """Return the arrays that an array of words is made up of."""
     pieces = [(words[start:stop].reshape(shape), dtype, bit) for start, stop, shape, dtype, bit in places]
     return [
         np.array(piece & (1 << bit), bool) if dtype.kind == "b" else piece.view(dtype).copy()

@@ -1,4 +1,4 @@
-"""Many agents in one environment written in JAX, as a parallel environment of PettingZoo."""
+"""An environment with many agents, written in JAX, as a parallel PettingZoo environment."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
 
 try:
     from pettingzoo import ParallelEnv
-except ImportError:  # `as_parallel` says so
+except ImportError:  # `as_parallel` reports it
     ParallelEnv = object
 
 __all__ = ["JaxParallelEnv"]
 
 
 class JaxParallelEnv(JaxEnvBase, ParallelEnv):  # type: ignore[misc]  # PettingZoo is not typed
-    """An environment written in JAX with many agents: dicts of arrays of JAX by agent, rewards as floats.
+    """An environment with many agents, written in JAX: dicts of JAX arrays by agent, rewards as floats.
 
-    `as_parallel` makes it. What the package tells of an agent is in its info: all agents have what is told of
-    all, and an `action_mask` is the agent's own.
+    `as_parallel` makes it. Each agent's info is the package's info, except that an `action_mask` is the
+    agent's own.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._take(engine, None)
-        self.spec = None  # Gymnasium's `make` makes none of PettingZoo's
+        self.spec = None  # Gymnasium's `make` cannot make PettingZoo's environments
         self.metadata["name"] = engine.interface.name
         self.possible_agents = list(engine.interface.agents)
         self.agents: list[str] = []
         self.observation_spaces = dict(engine.observation_space.spaces)
         self.action_spaces = dict(engine.interface.action_space.spaces)  # type: ignore[attr-defined]
         self._members = members_of(engine.interface.action_space)
-        # Of an agent that has left, the package still wants an action.
+        # The package still wants an action from an agent that has left.
         self._no_action = {agent: first_member(space) for agent, space in self.action_spaces.items()}
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
@@ -53,13 +53,13 @@ class JaxParallelEnv(JaxEnvBase, ParallelEnv):  # type: ignore[misc]  # PettingZ
         return space
 
     def state(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]  # PettingZoo's method
-        """Return the package's state for all agents together, where it has one."""
+        """Return the package's state for all agents together, if it has one."""
         return self._engine.world_state(self._carried("state()"))
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """Start an episode; without a seed, the one that follows the last."""
+        """Start an episode; without a seed, the next one in the current sequence."""
         if seed is None and self._leaves is not None:
             key = self._engine.keys_in(self._leaves)
         else:
@@ -69,7 +69,7 @@ class JaxParallelEnv(JaxEnvBase, ParallelEnv):  # type: ignore[misc]  # PettingZ
         return obs, self._infos(info)
 
     def step(self, actions: dict[str, Any]) -> tuple[Any, ...]:
-        """Take a step with an action for each agent that is there; those whose episodes are over leave."""
+        """Take a step with an action for each live agent; those whose episodes are over leave."""
         out: Outcome
         leaves = self._carried("step()")
         if not self.agents:

@@ -30,7 +30,7 @@ def members_of(space: spaces.Space[Any]) -> Any:
 
 
 def first_member(space: spaces.Space[Any]) -> Any:
-    """Return the first one of the members that a space counts; of others, zeros."""
+    """Return the first member of a discrete space; for other spaces, zeros."""
     if isinstance(space, spaces.Dict):
         return {key: first_member(one) for key, one in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
@@ -41,7 +41,7 @@ def first_member(space: spaces.Space[Any]) -> Any:
 
 
 def shape_of(shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return JAX's record of a shape and a dtype, which is not typed."""
+    """Return JAX's record of a shape and a dtype, which has no type hints."""
     import jax
 
     return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
@@ -50,7 +50,7 @@ def shape_of(shape: tuple[int, ...], dtype: Any) -> Any:
 def as_action(members: Any, action: Any, path: str = "action") -> Any:
     """Return an action as arrays of its members' shapes and dtypes.
 
-    It may be the caller's own array: a step has read it when it returns, for it waits for its status.
+    They may be the caller's own: a step has read them when it returns, because it waits for its status.
 
     Raises:
         gymnasium.error.InvalidAction: if it has another structure, shape or kind, or does not fit the dtype.
@@ -70,7 +70,7 @@ def as_action(members: Any, action: Any, path: str = "action") -> Any:
     if isinstance(action, (int, np.integer)) and members.shape == () and members.dtype.kind in "iu":
         limits = np.iinfo(members.dtype)
         if limits.min <= action <= limits.max:
-            return np.array(action, members.dtype)  # in a third of the time that the rest takes
+            return np.array(action, members.dtype)  # three times as fast as what follows
         raise gym.error.InvalidAction(f"{path}: {action} does not fit {members.dtype}")
     array = action if isinstance(action, jax.Array) else np.asarray(action)
     if array.shape != members.shape:
@@ -88,7 +88,7 @@ def as_action(members: Any, action: Any, path: str = "action") -> Any:
 def is_outside(space: spaces.Space[Any], action: Any) -> Any:
     """Return whether any discrete action is out of range. JAX traces this.
 
-    The bounds of a Box are left to the environment, as Gymnasium's environments do.
+    The bounds of a Box are left to the environment, as in Gymnasium.
     """
     import jax.numpy as jnp
 
@@ -109,7 +109,7 @@ def space_of(array: Any, like: spaces.Space[Any] | None = None) -> spaces.Space[
 
     Args:
         array: the shapes and dtypes of an observation, in dicts, tuples and the like.
-        like: the space that the package declares; it is used where its members are these.
+        like: the space that the package declares; it is used where its members match.
     """
     if isinstance(array, dict):
         parts = like.spaces if isinstance(like, spaces.Dict) else {}
@@ -135,7 +135,7 @@ def space_of(array: Any, like: spaces.Space[Any] | None = None) -> spaces.Space[
 
 
 def from_gymnax(space: Any) -> spaces.Space[Any]:
-    """Return the Gymnasium space for one of gymnax or JaxMARL, which name theirs alike."""
+    """Return the Gymnasium space for a space of gymnax or JaxMARL, which use the same names."""
     kind = type(space).__name__
     if kind == "Discrete":
         return spaces.Discrete(int(space.n))
@@ -149,5 +149,5 @@ def from_gymnax(space: Any) -> spaces.Space[Any]:
         return spaces.Dict({key: from_gymnax(one) for key, one in space.spaces.items()})
     if kind == "Tuple":
         return spaces.Tuple([from_gymnax(one) for one in space.spaces])
-    what = f"{with_article(kind)} is not a space that is known here"
+    what = f"{with_article(kind)} is not a known space"
     raise UnsupportedError(what, "register an interface of your own")

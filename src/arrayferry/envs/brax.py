@@ -12,7 +12,7 @@ from arrayferry.errors import UnsupportedError
 
 __all__ = ["interface", "playground"]
 
-# Batching and resetting is done here. Brax's and Playground's own resets go back to a cached first state.
+# Batching and resetting are done here. Brax's and Playground's own resets go back to a cached first state.
 _BATCHING = ("brax:VmapWrapper",)
 _RESETTING = ("brax:AutoResetWrapper", "mujoco_playground:BraxAutoResetWrapper")
 _RANDOMIZING = (
@@ -22,7 +22,7 @@ _RANDOMIZING = (
 
 
 def interface(env: Any, params: Any) -> Interface:
-    """Describe an environment, of `get_environment` or `create`; a batched one is as many by default."""
+    """Describe an environment from `get_environment` or `create`; its batch size, if any, is the default."""
     sizes = [getattr(one, "batch_size", None) for one in _layers(env) if named(one, *_BATCHING)]
     if any(named(one, *_RANDOMIZING) for one in _layers(env)):
         what = f"{type(env).__name__} randomizes a batch of models of its own"
@@ -35,7 +35,7 @@ def interface(env: Any, params: Any) -> Interface:
 
     def step(key: Any, state: Any, action: Any) -> tuple[Any, Any, Any, Any, Any, dict[str, Any]]:
         state = env.step(state, action)
-        truncated = state.info.get("truncation", 0.0)  # of an EpisodeWrapper, which sets `done` as well
+        truncated = state.info.get("truncation", 0.0)  # from an EpisodeWrapper, which sets `done` as well
         return state, _plain(state.obs), state.reward, state.done > truncated, truncated, _info(state)
 
     inner = env.unwrapped
@@ -78,7 +78,7 @@ def _info(state: Any) -> dict[str, Any]:
 
 
 def _drawing(inner: Any) -> Any:
-    """Return a function that draws a state by MuJoCo, which needs a way to draw off the screen."""
+    """Return a function that draws a state with MuJoCo, which needs off-screen rendering."""
     if hasattr(inner, "mj_model"):
         return lambda state: inner.render(state)
     if hasattr(inner, "sys"):

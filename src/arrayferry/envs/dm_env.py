@@ -1,6 +1,6 @@
-"""Environments of the dm_env interface as Gymnasium environments, by Shimmy.
+"""Environments with the dm_env interface as Gymnasium environments, by means of Shimmy.
 
-* dm_control, bsuite -> Shimmy's own classes, which know their seeds and how they are rendered
+* dm_control, bsuite -> Shimmy's own classes, which know how to seed and render them
 * any other -> `DmEnv`, with Shimmy's rules for specs and time steps
 * EnvPool's dm type -> `EnvPoolDmEnv`, a vector environment
 """
@@ -19,7 +19,7 @@ from arrayferry.errors import NotInstalledError, UnsupportedError
 
 __all__ = ["DmEnv", "EnvPoolDmEnv", "as_gymnasium"]
 
-# Shimmy's class for the environments of each of these.
+# Shimmy's class for the environments of each of these classes.
 _SHIMMY = {
     "dm_control.rl.control:Environment": "DmControlCompatibilityV0",
     "dm_control.composer:Environment": "DmControlCompatibilityV0",
@@ -32,7 +32,7 @@ def as_gymnasium(env: Any, num_envs: int | None = None) -> gym.Env[Any, Any] | V
 
     Args:
         env: the environment.
-        num_envs: None: it is as many environments as it is.
+        num_envs: must be None: the number of environments is already fixed.
     """
     if num_envs is not None:
         what = f"num_envs={num_envs}: there is only one of this {type(env).__name__}"
@@ -40,7 +40,7 @@ def as_gymnasium(env: Any, num_envs: int | None = None) -> gym.Env[Any, Any] | V
     try:
         import shimmy
     except ImportError as error:
-        what = "Shimmy is not installed, which makes dm_env's environments Gymnasium's"
+        what = "Shimmy, which turns dm_env environments into Gymnasium ones, is not installed"
         raise NotInstalledError(what, "pip install shimmy dm-env") from error
     if hasattr(env, "all_env_ids"):
         return EnvPoolDmEnv(env)
@@ -60,13 +60,13 @@ def _space(spec: Any) -> gym.Space[Any]:
         space: gym.Space[Any] = dm_spec2gym_space(spec)
     except NotImplementedError as error:
         raise UnsupportedError(
-            f"no Gymnasium space is like {spec}", "write a gymnasium.Env for it"
+            f"no Gymnasium space corresponds to {spec}", "write a gymnasium.Env for it"
         ) from error
     return space
 
 
 class DmEnv(gym.Env[Any, Any]):
-    """A dm_env environment that Shimmy has no class for. It cannot be seeded: dm_env has no way to.
+    """A dm_env environment that Shimmy has no class for. It cannot be seeded: dm_env has no way to do that.
 
     Args:
         env: the environment.
@@ -129,7 +129,7 @@ class EnvPoolDmEnv(VectorEnv[Any, Any, Any]):
 
 
 def _observed(state: Any) -> tuple[Any, dict[str, Any]]:
-    """Return the observation in EnvPool's state, or in its specs, and what else is in it."""
+    """Return the observation in EnvPool's state, or in its specs, and everything else in it."""
     fields = state._asdict()
     rest = {name: fields.pop(name) for name in ("env_id", "players")}
     if "obs" in fields:

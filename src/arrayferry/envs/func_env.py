@@ -1,4 +1,4 @@
-"""Gymnasium's `FuncEnv`, and the vector environments that it makes of them."""
+"""Gymnasium's `FuncEnv`, and the vector environments that Gymnasium makes from it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from arrayferry.errors import UnsupportedError
 
 __all__ = ["as_fused", "interface"]
 
-# What `FuncEnv.transform` replaces, by functions that are compiled or see many environments.
+# What `FuncEnv.transform` replaces with functions that are compiled or see many environments.
 _TRANSFORMED = ("initial", "transition", "observation", "reward", "terminal", "state_info", "step_info")
 
 
 def interface(env: Any, params: Any) -> Interface:
-    """Describe a `FuncEnv`; all of its functions get the same key in a step, as Gymnasium does it."""
+    """Describe a `FuncEnv`; all of its functions get the same key in a step, as in Gymnasium."""
     env = copy(env)
     for name in _TRANSFORMED:
         vars(env).pop(name, None)
@@ -44,7 +44,7 @@ def interface(env: Any, params: Any) -> Interface:
 
 
 def _drawing(env: Any, given: tuple[Any, ...]) -> Any:
-    """Return a function that draws a state, on a screen that is made when it is needed."""
+    """Return a function that draws a state, on a screen that is made when first needed."""
     screen: list[Any] = []
 
     def draw(state: Any) -> Any:
@@ -59,9 +59,9 @@ def _drawing(env: Any, given: tuple[Any, ...]) -> Any:
 
 
 def as_fused(env: Any, num_envs: int | None) -> Any:
-    """Return what steps the environments of a `FunctionalJaxVectorEnv` in one compiled call.
+    """Return a vector environment that steps a `FunctionalJaxVectorEnv`'s environments in one compiled call.
 
-    Its own step discards that of all other environments whenever one is reset, and compiles none of it.
+    Its own step is not compiled, and discards the steps of all other environments whenever one is reset.
     """
     if num_envs is not None:
         what = f"num_envs={num_envs} for {type(env).__qualname__}, which has {env.num_envs} already"

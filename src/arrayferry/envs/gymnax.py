@@ -1,4 +1,4 @@
-"""gymnax: `env, params = gymnax.make(...)`. Before 1.0 it does not tell truncation apart."""
+"""gymnax: `env, params = gymnax.make(...)`. Before 1.0 it does not tell truncation from termination."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["interface"]
 
 
 def interface(env: Any, params: Any) -> Interface:
-    """Describe an environment by `step_env`, which does not reset by itself as `step` does."""
+    """Describe an environment by `step_env`, which, unlike `step`, does not reset by itself."""
     params = env.default_params if params is None else params
 
     def reset(key: Any) -> tuple[Any, Any, dict[str, Any]]:
@@ -29,12 +29,12 @@ def interface(env: Any, params: Any) -> Interface:
 
 
 def _ends(env: Any, state: Any, params: Any, done: Any) -> tuple[Any, Any]:
-    """Return whether an episode is terminated and truncated."""
+    """Return whether an episode is terminated, and whether it is truncated."""
     if hasattr(env, "is_truncated"):
         return done, env.is_truncated(state, params)
     if not hasattr(state, "time") or not hasattr(params, "max_steps_in_episode"):
         return done, False
     truncated = done & (state.time >= params.max_steps_in_episode)
-    # Asked again without the limit: it may have come to its end in the very last step.
+    # Ask again without the limit: the episode may have terminated in the very last step.
     ended = env.is_terminal(state, params.replace(max_steps_in_episode=np.inf))
     return done & (ended | ~truncated), truncated

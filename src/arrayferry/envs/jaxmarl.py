@@ -14,7 +14,7 @@ __all__ = ["interface"]
 
 
 def interface(env: Any, params: Any) -> Interface:
-    """Describe an environment by `reset` and `step_env`, which does not reset by itself as `step` does."""
+    """Describe an environment by `reset` and `step_env`, which, unlike `step`, does not reset by itself."""
     agents = tuple(env.agents)
 
     def reset(key: Any) -> tuple[Any, Any, dict[str, Any]]:
@@ -41,7 +41,7 @@ def interface(env: Any, params: Any) -> Interface:
 
 
 def _space(env: Any, kind: str, agent: str) -> Any:
-    """Return an agent's space; some environments have one for all, and take no agent."""
+    """Return an agent's space; the method of some environments, with one space for all, takes no agent."""
     known = getattr(env, f"{kind}s", {})
     if agent in known:
         return known[agent]
@@ -50,13 +50,13 @@ def _space(env: Any, kind: str, agent: str) -> Any:
 
 
 def _is_late(env: Any, state: Any) -> Any:
-    """Return whether the episode is as long as it may be: JaxMARL does not say why an episode is done."""
+    """Return whether the episode has reached its limit: JaxMARL does not say why an episode is done."""
     limit, time = getattr(env, "max_steps", None), getattr(state, "step", getattr(state, "time", None))
     return False if limit is None or time is None else time >= limit
 
 
 def _masks(env: Any, state: Any) -> dict[str, Any]:
-    """Return which actions each agent may take, where the environment says it."""
+    """Return which actions each agent may take, if the environment says so."""
     if not hasattr(env, "get_avail_actions"):
         return {}
     try:

@@ -36,7 +36,7 @@ def interface(env: Any, params: Any) -> Interface:
 
 
 def _drawn(env: Any, state: Any) -> Any:
-    """Return a frame, which Jumanji's viewers give only if they were made for it."""
+    """Return a frame, which Jumanji's viewers return only if they were made to."""
     frame = env.render(state)
     if frame is None:
         what = f"{type(env.unwrapped).__name__} draws on the screen, and gives no frame"

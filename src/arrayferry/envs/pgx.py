@@ -1,4 +1,4 @@
-"""pgx: `env = pgx.make(...)`. Games of many players give a reward for each."""
+"""pgx: `env = pgx.make(...)`. Games with many players return a reward for each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["interface"]
 
 
 def interface(env: Any, params: Any) -> Interface:
-    """Describe a game: who is to play and what is legal are in the info, and a picture is text, as SVG."""
+    """Describe a game: its info has the current player and the legal actions; its frames are SVG text."""
     is_alone = env.num_players == 1
 
     def reset(key: Any) -> tuple[Any, Any, dict[str, Any]]:

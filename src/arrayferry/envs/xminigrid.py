@@ -14,7 +14,7 @@ _RESETTING = ("xminigrid:GymAutoResetWrapper", "xminigrid:DmEnvAutoResetWrapper"
 
 
 def interface(env: Any, params: Any) -> Interface:
-    """Describe an environment; `discount` is 0 where an episode is terminated."""
+    """Describe an environment; `discount` is 0 when an episode terminates."""
     env = without(env, "_env", *_RESETTING)
     params = env.default_params() if params is None else params
 

@@ -1,4 +1,4 @@
-"""Gymnasium environments as what learners want."""
+"""Gymnasium environments in the forms that learners want."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["sb3_vec_env", "torchrl_env", "rsl_rl_vec_env"]
 
 
 def sb3_vec_env(envs: VectorEnv[Any, Any, Any]) -> GymnasiumVecEnv:
-    """Return a Gymnasium vector environment of any framework as a `VecEnv` of Stable-Baselines3.
+    """Return a Gymnasium vector environment of any framework as a Stable-Baselines3 `VecEnv`.
 
-    What ends an episode is told as Stable-Baselines3 has it: the observation is the next episode's first,
+    The end of an episode is reported as in Stable-Baselines3: the observation is the next episode's first,
     `info["terminal_observation"]` the last one, and `info["TimeLimit.truncated"]` whether it was cut short.
 
     Args:
-        envs: the vector environment. Its autoreset mode is SAME_STEP, or DISABLED; or NEXT_STEP, if it is one
-            of Gymnasium's or ours, which can reset some of their environments at once.
+        envs: the vector environment. Its autoreset mode must be SAME_STEP or DISABLED; or NEXT_STEP, if it is
+            one of Gymnasium's or ours, which can reset some of their environments immediately.
 
     Raises:
-        UnsupportedError: the environment does not say its autoreset mode, or would put a step without an
+        UnsupportedError: the environment does not declare its autoreset mode, or would put a step without an
             action between two episodes.
         NotInstalledError: Stable-Baselines3 is not installed.
 
@@ -51,18 +51,18 @@ def sb3_vec_env(envs: VectorEnv[Any, Any, Any]) -> GymnasiumVecEnv:
 
 
 def torchrl_env(env: gym.Env[Any, Any] | VectorEnv[Any, Any, Any], device: Any = None) -> EnvBase:
-    """Return an environment of any framework, single or vector, as one of TorchRL.
+    """Return an environment of any framework, single or vector, as a TorchRL environment.
 
     It is TorchRL's own `GymWrapper`, around a view whose observations and rewards are tensors of the dtypes
     and shapes that TorchRL declares.
 
     Args:
-        env: the environment. The autoreset mode of a vector is SAME_STEP or DISABLED: TorchRL refuses others.
+        env: the environment. A vector's autoreset mode must be SAME_STEP or DISABLED: TorchRL refuses others.
         device: where the tensors go; None for the CPU.
 
     Raises:
         UnsupportedError: the autoreset mode is SAME_STEP, and TorchRL would lose the final observations,
-            as it does those of a Discrete and of a Dict in a Dict.
+            as it does for a Discrete space and for a Dict in a Dict.
         NotInstalledError: TorchRL is not installed.
 
     Example:
@@ -82,15 +82,15 @@ def torchrl_env(env: gym.Env[Any, Any] | VectorEnv[Any, Any, Any], device: Any =
 def rsl_rl_vec_env(
     envs: VectorEnv[Any, Any, Any], device: Any = None, *, seed: int | None = None
 ) -> TensorDictVecEnv:
-    """Return a Gymnasium vector environment of any framework as a `VecEnv` of rsl_rl.
+    """Return a Gymnasium vector environment of any framework as an rsl_rl `VecEnv`.
 
-    Observations are TensorDicts on the device; of a space that is no Dict, with the entry "observation".
-    `extras` are the infos, with "time_outs" for the episodes that were cut short; its "episode", if there is
-    one, is of the episodes that are over. `max_episode_length` is what the environment's `spec` says; where
-    it says nothing, it is the largest int32, since rsl_rl takes no infinity.
+    Observations are TensorDicts on the device; unless the space is a Dict or Tuple, with the one entry
+    "observation". `extras` are the infos, with "time_outs" for the episodes that were cut short; an "episode"
+    in them covers only the episodes that are over. `max_episode_length` comes from the environment's `spec`;
+    if that has none, it is the largest int32, since rsl_rl does not take infinity.
 
     Args:
-        envs: the vector environment. Its autoreset mode is SAME_STEP, and its actions are a Box.
+        envs: the vector environment. Its autoreset mode must be SAME_STEP, and its action space a Box.
         device: where the tensors go; None for the CPU.
         seed: the seed of the first reset.
 

@@ -1,4 +1,4 @@
-"""A vector environment of Gymnasium as a `VecEnv` of rsl_rl."""
+"""A Gymnasium vector environment as an rsl_rl `VecEnv`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TensorDictVecEnv(VecEnv):  # type: ignore[misc]  # rsl_rl has no types
         self.envs: Any = wrap(envs, "torch", device, reward_dtype="float32", as_tensordict=True)
         self._shape = (envs.num_envs, *space.shape)
         self.num_envs, self.num_actions = envs.num_envs, prod(space.shape)
-        # Where none is told: rsl_rl draws lengths below it, and cannot draw them below 0 or infinity.
+        # The default is finite and not 0, because rsl_rl draws lengths below it.
         self.max_episode_length = (
             getattr(envs.spec, "max_episode_steps", None) or torch.iinfo(torch.int32).max
         )
@@ -41,7 +41,7 @@ class TensorDictVecEnv(VecEnv):  # type: ignore[misc]  # rsl_rl has no types
         self._obs, _ = self.envs.reset(seed=seed)
 
     def get_observations(self) -> Any:
-        """Return the observations that the next actions answer."""
+        """Return the observations that the next actions respond to."""
         return self._obs
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
@@ -51,7 +51,7 @@ class TensorDictVecEnv(VecEnv):  # type: ignore[misc]  # rsl_rl has no types
         done = terminated | truncated
         self.episode_length_buf = (self.episode_length_buf + 1) * ~done
         extras = {**info, "time_outs": truncated & ~terminated}
-        if "_episode" in info:  # rsl_rl logs the mean of what is there: not of the episodes that go on
+        if "_episode" in info:  # rsl_rl logs the mean of all entries: leave out the episodes that go on
             over = info["_episode"]
             extras["episode"] = {key: values[over] for key, values in info["episode"].items()}
         return self._obs, reward, done, extras

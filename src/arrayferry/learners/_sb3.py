@@ -1,4 +1,4 @@
-"""A vector environment of Gymnasium as a `VecEnv` of Stable-Baselines3."""
+"""A Gymnasium vector environment as a Stable-Baselines3 `VecEnv`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = ["GymnasiumVecEnv"]
 Info = dict[str, Any]
 
 _THEIRS = SyncVectorEnv, AsyncVectorEnv
-# Those that reset some of their environments at once, whatever their autoreset mode.
+# Those that can reset some of their environments immediately, whatever their autoreset mode.
 _RESETTABLE = *_THEIRS, ProcessVectorEnv, RayVectorEnv, JaxVectorEnv
 
-# What a step that resets as well tells of the episode that is over, whoever puts it there.
+# In a step that also resets, these infos are still about the episode that is over.
 _OF_THE_EPISODE = ("TimeLimit.truncated", "episode", "fault", "fault_reason")
 
 
@@ -71,7 +71,7 @@ class GymnasiumVecEnv(VecEnv):
         return obs, reward.astype(np.float32), done, rows
 
     def _next_episodes(self, obs: Any, done: np.ndarray[Any, Any], rows: list[Info]) -> Any:
-        """Put the last observation of each episode that is over into its info; return the next ones."""
+        """Put the last observation of each episode that is over into its info; return the next episodes'."""
         over = np.flatnonzero(done).tolist()
         if self._resets_itself:
             for index in over:
@@ -83,7 +83,7 @@ class GymnasiumVecEnv(VecEnv):
                     raise UnsupportedError(what, "put it there, or use AutoresetMode.DISABLED")
                 told = {"terminal_observation": _with_scalars(row.pop("final_obs"))}
                 told |= {name: row.pop(name) for name in _OF_THE_EPISODE if name in row}
-                if (final := row.pop("final_info", None)) is not None:  # else the infos are of both
+                if (final := row.pop("final_info", None)) is not None:  # else the info is for both episodes
                     self.reset_infos[index], rows[index] = row, {**final, **told}
                 else:
                     self.reset_infos[index], rows[index] = dict(row), {**row, **told}
@@ -100,7 +100,7 @@ class GymnasiumVecEnv(VecEnv):
         """Close the environments."""
         self.envs.close()
 
-    # ---- what the environments have besides ------------------------------------------------------------
+    # ---- what else the environments have ---------------------------------------------------------------
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """Return an attribute of each environment."""
@@ -139,7 +139,7 @@ class GymnasiumVecEnv(VecEnv):
     def env_is_wrapped(
         self, wrapper_class: type[gym.Wrapper[Any, Any, Any, Any]], indices: Any = None
     ) -> list[bool]:
-        """Return whether each environment is in such a wrapper, as far as they are in this process."""
+        """Return whether each environment is in such a wrapper; False if it is not in a `SyncVectorEnv`."""
         envs = self.envs.unwrapped
         inner = envs.envs if isinstance(envs, SyncVectorEnv) else None
         chosen = self._get_indices(indices)
@@ -152,12 +152,12 @@ class GymnasiumVecEnv(VecEnv):
 
     def _refuse_some(self, chosen: list[int], name: str) -> None:
         if len(chosen) < self.num_envs:
-            what = f"{name} of some environments only: {type(self.envs.unwrapped).__name__} has them as one"
+            what = f"{name} for only some environments: {type(self.envs.unwrapped).__name__} has them as one"
             raise UnsupportedError(what, "leave indices out, or use a SyncVectorEnv")
 
 
 def _resets_itself(envs: VectorEnv[Any, Any, Any]) -> bool:
-    """Whether a step that ends an episode returns the next one's first observation already."""
+    """Return whether a step that ends an episode already returns the next one's first observation."""
     mode, inner = autoreset_mode_of(envs), envs.unwrapped
     if mode is None:
         what = f"{type(inner).__name__} does not say what it does when an episode ends"
@@ -184,12 +184,12 @@ def _layers(envs: Any) -> Iterator[Any]:
 
 
 def _miscounts(envs: Any) -> bool:
-    """Whether these are statistics that seek the mask of a reset where the environment has taken it out."""
+    """Return whether this wrapper looks for the mask of a reset after the environment has removed it."""
     return isinstance(envs, TheirStatistics) and not isinstance(envs, RecordEpisodeStatistics)
 
 
 def _as_one(seeds: list[int | None]) -> Any:
-    """Return seeds as one number where they count up from it, which all vector environments take."""
+    """Return seeds as one number, which all vector environments take, if they count up from it."""
     first = seeds[0]
     if first is not None and seeds == list(range(first, first + len(seeds))):
         return first
@@ -197,7 +197,7 @@ def _as_one(seeds: list[int | None]) -> Any:
 
 
 def _with_scalars(obs: Any) -> Any:
-    """Return an observation with NumPy's scalars instead of 0-d arrays, as a Discrete space has them."""
+    """Return an observation with NumPy scalars instead of 0-d arrays, as in a Discrete space."""
     if isinstance(obs, dict):
         return {key: _with_scalars(one) for key, one in obs.items()}
     if isinstance(obs, tuple):

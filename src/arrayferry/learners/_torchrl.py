@@ -22,9 +22,9 @@ __all__ = ["make_env"]
 class AsDeclared(Forwarding, VectorWrapper):
     """A vector environment whose rewards and final observations are as TorchRL wants them.
 
-    TorchRL declares rewards as a column, and gives this shape to arrays of NumPy, but leaves tensors as they
-    are, and a transform that adds up rewards then makes a matrix of them. The entries of a final Dict it
-    seeks among the final infos.
+    TorchRL declares rewards as a column, and reshapes NumPy arrays accordingly, but not tensors: a transform
+    that sums rewards would then broadcast them to a matrix. It looks for the entries of a final Dict among
+    the final infos.
     """
 
     def step(self, actions: Any) -> Any:

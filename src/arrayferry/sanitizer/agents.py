@@ -14,19 +14,19 @@ from arrayferry.wrappers._boundary import STEP
 
 __all__ = ["AECSanitizer", "ParallelSanitizer"]
 
-# An environment that makes new agents all the time must not make the table grow with them.
+# An environment that keeps making new agents must not make the table grow without bound.
 _MANY = 1000
 
 
 class _WatchingAgents(Watching):
-    """What is the same for both: observations are in the space of their agent."""
+    """What both sanitizers share: observations should be in their agent's space."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._spaces: dict[Any, Any] = {}
         super().__init__(*arguments, **options)
 
     def _space_of(self, obs: Any) -> Any:
-        """Return the space of all observations, the same one for the same agents."""
+        """Return the space of all observations, the same object for the same agents."""
         agents = tuple(obs) if isinstance(obs, Mapping) else ()
         if agents not in self._spaces:
             if len(self._spaces) >= _MANY:
@@ -44,7 +44,7 @@ class ParallelSanitizer(_WatchingAgents, BaseParallelWrapper[Any, Any, Any]):
     def step(self, actions: Any) -> Any:
         """Take a step, watched."""
         box = [actions]
-        del actions  # so that the box alone holds them, if nobody else does
+        del actions  # so that only the box holds them, unless somebody else does
         return self._watch(box, lambda: self.env.step(box[0]), STEP)
 
 
@@ -66,7 +66,7 @@ class AECSanitizer(_WatchingAgents, BaseWrapper[Any, Any, Any]):
         return self._watch([], lambda: ({agent: self.env.observe(agent)},), STEP[:1])[0][agent]
 
     def last(self, observe: bool = True) -> Any:
-        """Return what the selected agent sees and got, watched."""
+        """Return the selected agent's observation, reward, flags and info, watched."""
         agent = self.env.agent_selection
         if not observe:
             return self.env.last(observe)

@@ -18,7 +18,7 @@ from arrayferry.wrappers._play import Player, player_of
 
 __all__ = ["check"]
 
-# What makes copy=False a bad idea.
+# The findings that make copy=False unsafe.
 _UNSAFE = ("environment-wrote", "agent-wrote", "kept", "raised", "refused")
 
 
@@ -37,20 +37,20 @@ def check(
 ) -> Report:
     """Drive an environment with sampled actions, and report what the sanitizer finds.
 
-    With `copy=None` it does so twice: as `wrap` does it, and with `copy=False`, to see whether that is safe
-    here. An exception of the environment is raised; a leaf that is refused is a finding, `"refused"`.
+    With `copy=None` it does so twice: as `wrap` does, and with `copy=False`, to see whether that is safe
+    here. An environment's exception is raised; a leaf that is refused is a finding, `"refused"`.
 
     Args:
         env: an environment that `wrap` takes; or the id of one, for `gymnasium.make`.
         to: the agent's framework.
         steps: how many steps to take, each time.
         seed: for the environment and for the actions.
-        device: as for `wrap`, like all that follow.
-        copy: None for both runs; True or False for one run with that.
+        device: where the agent's arrays go.
+        copy: None for both runs; True or False for one run with it.
         dtypes: casts to make on the way out.
         env_xp: the environment's framework.
         env_device: where actions go.
-        **unknown: refused, with the option that was probably meant.
+        **unknown: refused, naming the option that was probably meant.
 
     Example:
         >>> import arrayferry

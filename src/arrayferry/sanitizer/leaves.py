@@ -1,4 +1,4 @@
-"""The leaves of an action or a result: paths, NumPy views, and whether somebody holds their memory."""
+"""The leaves of an action or a result: paths, NumPy views, and whether anybody else holds their memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Form", "PASSED", "Leaf", "first_where", "read"]
 # The framework ("python" for what is not an array), the dtype or type, and the shape.
 Form: TypeAlias = "tuple[str, str, tuple[int, ...]]"
 
-# The memory of arrays of these kinds is all there is to them.
+# Arrays of these dtype kinds consist of nothing but their memory.
 _PLAIN = "biufcmMSUV"
 
 
@@ -36,11 +36,11 @@ class Leaf:
 
     Attributes:
         path: where it is, such as `obs["camera"]`.
-        value: itself.
-        owner: whose array it is; None if it is none.
-        view: the array as NumPy sees it, or a number; None where there is nothing to see.
+        value: the leaf itself.
+        owner: the framework whose array it is; None if it is not an array.
+        view: the array as NumPy sees it, or a number; None if there is nothing to see.
         in_place: whether the view sees the array's own memory.
-        held: whether somebody beyond the value itself holds its memory; None if that cannot be known.
+        held: whether anybody besides the value itself holds its memory; None if that cannot be known.
     """
 
     path: str
@@ -74,9 +74,9 @@ def read(box: list[Any], names: Sequence[str], passed: int = 0) -> list[Leaf]:
     """Return the leaves of values.
 
     Args:
-        box: a list that holds the values; alone, if who else holds them is to be known.
+        box: a list that holds the values; nothing else here may, if other holders are to be found.
         names: what they are called.
-        passed: how many references to them are on the stack of the interpreter.
+        passed: how many references to them are on the interpreter's stack.
     """
     found: list[Leaf] = []
     alone: list[Leaf] = []
@@ -90,7 +90,7 @@ def read(box: list[Any], names: Sequence[str], passed: int = 0) -> list[Leaf]:
             alone.append(found[-1])
         return value
 
-    with suppress(FerryError):  # the conversion itself will say it
+    with suppress(FerryError):  # the conversion itself will report it
         walk(box, [*map(Slot, names)], _actions, visit=visit)
     if alone and ownership.COUNTS_PROVE:
         known = _known_references(found, alone)
@@ -115,7 +115,7 @@ def _view(value: Any, owner: Framework | None) -> tuple[Any, bool]:
         view, in_place = owner.to_numpy(value, True), not owner.immutable
     except SharingError:
         view, in_place = owner.to_numpy(value, False), False
-    except Exception:  # deleted, without values, ...: the conversion itself will say it
+    except Exception:  # deleted, without values, ...: the conversion itself will report it
         return None, False
     if view is None or view.dtype.kind not in _PLAIN or view.dtype.hasobject:
         return None, False
@@ -124,12 +124,12 @@ def _view(value: Any, owner: Framework | None) -> tuple[Any, bool]:
 
 # ---- who holds it? --------------------------------------------------------------------------------------
 
-# The proof in `ownership` says whether memory may be taken over. An array that is met twice, or a view of
-# an array that nobody else sees, may not; but it is not held either, and its owner may write to it.
+# The proof in `ownership` says whether memory may be taken over. That of an array that occurs twice, or of a
+# view of an array that nobody else sees, may not; but it is not held either, and its owner may write to it.
 
 
 def _known_references(leaves: list[Leaf], alone: list[Leaf]) -> Counter[int]:
-    """Count the references to each array and to each base that the values and these leaves have, by id."""
+    """Count, by id, the references that the values and these leaves have to each array and each base."""
     known = Counter(id(leaf.value) for leaf in (*leaves, *alone))  # the leaf's own, and its container's
     for leaf in leaves:
         if isinstance(leaf.view, np.ndarray):
@@ -143,7 +143,7 @@ def _is_held(leaf: Leaf, known: Counter[int]) -> bool | None:
     if _has_others([leaf.value], known):
         return True
     if type(leaf.value) is not np.ndarray:
-        return None  # others have ways to share memory that no count shows
+        return None  # other arrays can share memory in ways that no count shows
     box = [leaf.value if leaf.value.base is None else leaf.value.base]
     if type(box[0]) is not np.ndarray or box[0].base is not None or not box[0].flags.owndata:
         return None

@@ -12,8 +12,8 @@ from arrayferry.errors import FerryError
 
 __all__ = ["Finding", "Notes", "Report", "SanitizerError", "SanitizerWarning", "Severity"]
 
-# An error: values that somebody holds changed, or are not numbers. A warning: what was promised is not
-# so, or may not be. An info: it does no harm here, and is only collected.
+# An error: values that somebody holds have changed, or are not numbers. A warning: a promise is broken, or
+# may be. An info: it does no harm here, and is only collected.
 Severity = Literal["error", "warning", "info"]
 
 # The most findings that are kept: an info may have a new key in every step.
@@ -25,7 +25,7 @@ class SanitizerWarning(UserWarning):
 
 
 class SanitizerError(FerryError, RuntimeError):
-    """The sanitizer found something, and `sanitize="raise"` was asked.
+    """The sanitizer found something, and `sanitize="raise"` was set.
 
     Attributes:
         finding: what it found.
@@ -39,10 +39,10 @@ class Finding:
     """One thing that the sanitizer found at one leaf.
 
     Attributes:
-        kind: what sort of thing, as a word: see docs/sanitizer.md.
+        kind: what sort of thing, in one word: see docs/sanitizer.md.
         severity: `"error"`, `"warning"` or `"info"`.
         path: the leaf, such as `obs["camera"]`.
-        step: how many steps had been taken when it was found, this one included; 0 in the first reset.
+        step: how many steps had been taken when it was found, including this one; 0 in the first reset.
         message: what happened.
         hint: what to do.
         times: how often it was found.
@@ -82,7 +82,7 @@ class Notes:
         on_finding: `"warn"` or `"raise"`; infos are only collected.
 
     Attributes:
-        step: how many steps have been taken, the present one included.
+        step: how many steps have been taken, including the current one.
     """
 
     def __init__(self, on_finding: Literal["warn", "raise"]) -> None:
@@ -93,7 +93,7 @@ class Notes:
 
     @property
     def report(self) -> Report:
-        """All of them, in the order in which they were found."""
+        """All findings, in the order in which they were found."""
         return Report(findings=tuple(self._found.values()), steps=self.step)
 
     def has(self, kind: str, path: str) -> bool:
@@ -101,7 +101,7 @@ class Notes:
         return (kind, path) in self._found
 
     def add(self, kind: str, severity: Severity, path: str, message: str, hint: str = "") -> None:
-        """Note what was found in the present step."""
+        """Note what was found in the current step."""
         if known := self._found.get((kind, path)):
             self._found[kind, path] = replace(known, times=known.times + 1)
         elif len(self._found) < _MANY:
@@ -127,11 +127,11 @@ class Report:
     """All findings about an environment.
 
     Attributes:
-        findings: what was found, in the order in which it was.
+        findings: what was found, in the order in which it was found.
         steps: how many steps were watched.
-        sharing: what `check` found beyond that with `copy=False`; empty if nobody tried.
-        shareable: whether `check` found `copy=False` safe; None if nobody tried, or it cannot share.
-        not_shared: why it cannot share; empty if it can, or nobody tried.
+        sharing: what else `check` found with `copy=False`; empty if that was not tried.
+        shareable: whether `check` found `copy=False` safe; None if it was not tried, or is not possible.
+        not_shared: why `copy=False` is not possible; empty if it is, or was not tried.
 
     Example:
         >>> import arrayferry
@@ -174,7 +174,7 @@ class Report:
         return f"{as_wrapped}; {'copy=False adds nothing to that' if many else 'safe with copy=False too'}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it as plain data, for JSON."""
+        """Return everything as plain data, for JSON."""
         return {"verdict": self.verdict, **asdict(self), "ok": self.ok}
 
     def __str__(self) -> str:

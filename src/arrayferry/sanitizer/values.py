@@ -29,7 +29,7 @@ _SOURCES = {"action": "look at the policy", "reward": "look at the reward's form
 # Python's int and NumPy's int64 become the same in most frameworks.
 _INTEGERS = {("python", "int", ()), ("numpy", "int64", ())}
 
-# A program that has new keys in every info must not make the table of forms grow with it.
+# A program with new keys in every info must not make the table of forms grow without bound.
 _MANY = 10_000
 
 # Spaces whose members all have one form.
@@ -43,7 +43,7 @@ class Values:
     """The forms that have been seen so far, for comparison.
 
     Args:
-        notes: where to say what was found.
+        notes: where to note what was found.
         single: whether it is a single environment, whose reward and flags become Python numbers.
     """
 
@@ -65,7 +65,7 @@ class Values:
             self._notes.add("outside-space", "warning", path, why, "repair the observation or its space")
 
     def look_for_nan(self, leaves: Sequence[Leaf]) -> None:
-        """Look for NaN, in actions too; and for infinity in rewards: in observations, the space decides."""
+        """Look for NaN, in actions too, and for infinity in rewards; in observations, the space decides."""
         for leaf in leaves:
             self._look_for("nan", "NaN", np.isnan, leaf, leaves)
             if leaf.name == "reward":
@@ -86,7 +86,7 @@ class Values:
         old = self._forms.get(leaf.path, new)
         if len(self._forms) < _MANY or leaf.path in self._forms:
             self._forms[leaf.path] = new
-        # The first of framework, dtype and shape that has changed tells what to do.
+        # The first of framework, dtype and shape that has changed decides the hint.
         word = next((word for word, was, now in zip(_HINTS, old, new) if was != now), "")
         if word:
             is_number = self._single and leaf.name == "reward"
@@ -115,7 +115,7 @@ def _present(leaf: Leaf, leaves: Sequence[Leaf]) -> Any:
 
 
 def parts_of(space: spaces.Space[Any], value: Any, path: str = "obs") -> Iterator[_Part]:
-    """Yield what a value consists of, as far as its Dict and Tuple spaces say so."""
+    """Yield the parts of a value, as far as Dict and Tuple spaces divide it."""
     inner: dict[Any, spaces.Space[Any]] = {}
     # A subclass with a `contains` of its own has its own idea of a member.
     if isinstance(space, spaces.Dict) and type(space).contains is spaces.Dict.contains:
@@ -141,14 +141,14 @@ def misfits(parts: Iterable[_Part]) -> Iterator[tuple[str, str]]:
         try:
             if not _contains(space, value):
                 yield path, f"it is not in {space}: it is {_shown(value)}"
-        except Exception as error:  # a space of the user's own may do anything
+        except Exception as error:  # a user's own space may do anything
             yield path, f"contains() of its space raised {type(error).__name__}: {error}"
 
 
 def _contains(space: spaces.Space[Any], value: Any) -> bool:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what a space says to some values is not about us
-        with suppress(Exception):  # arrays of another framework are strange to some
+        warnings.simplefilter("ignore")  # a space's own warnings do not matter here
+        with suppress(Exception):  # some fail on arrays of another framework
             if space.contains(value):
                 return True
         return bool(space.contains(_without_nan(to_numpy(value), space)))
@@ -163,7 +163,7 @@ def _without_nan(value: Any, space: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """Return a number itself, the keys of a dict, and what an array is with its range."""
+    """Return a number itself, the keys of a dict, or the description of an array with its range."""
     if isinstance(value, (int, float, np.number)):
         return str(value)
     if isinstance(value, dict):

@@ -41,7 +41,7 @@ class Watching:
         self._notes = Notes(on_finding)
         self._values = Values(self._notes, single=not isinstance(env, VectorEnv))
         self._writes = Writes(self._notes, shared, 2 if _has_checker(env) else 0)
-        super().__init__(env)  # type: ignore[call-arg]  # that of the wrapper
+        super().__init__(env)  # type: ignore[call-arg]  # the wrapper's
 
     @property
     def report(self) -> Report:
@@ -53,20 +53,20 @@ class Watching:
         return self._watch([], lambda: self.env.reset(seed=seed, options=options), RESET)
 
     def render(self) -> Any:
-        """Render, watched: it may write where it should not, too."""
+        """Render, watched: this, too, may write where it should not."""
         return self._watch([], self.env.render)
 
     def _watch(self, box: list[Any], call: Callable[[], Any], names: Sequence[str] = ()) -> Any:
-        """Return what a call of the environment returns; the box has the action, if it is a step."""
+        """Return what a call to the environment returns; the box holds the action, if it is a step."""
         self._notes.step += len(box)
         self._look(self._look_at_action, box)
         try:
             result = call()
         except BaseException:
-            self._writes.forget()  # whatever it wrote until then, nobody is to blame
+            self._writes.forget()  # nobody is to blame for what it wrote until then
             raise
         if type(result) is not tuple or len(result) != len(names):
-            self._look(self._writes.returned, [])  # the wrapper around this one refuses it
+            self._look(self._writes.returned, [])  # nothing to look at, or refused by the wrapper around this
             return result
         returned = [*result]
         del result  # so that only the list holds the values, and other holders can be counted
@@ -90,7 +90,7 @@ class Watching:
     def _look(self, look: Callable[..., None], *arguments: Any) -> None:
         try:
             look(*arguments)
-        except Exception as error:  # a bug in here must not change the program
+        except Exception as error:  # a bug in here must not affect the program
             message = f"{type(error).__name__}: {error}"
             self._notes.add("unwatched", "info", "sanitizer", message, "please report it, with the value")
         self._notes.warn_or_raise()
@@ -101,8 +101,8 @@ class Sanitizer(Watching, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
 
     Args:
         env: the environment.
-        shared: whether the agent sees the environment's memory: `copy=False`.
-        on_finding: `"warn"`, or `"raise"` to stop at the first finding that is more than an info.
+        shared: whether the agent sees the environment's memory, as with `copy=False`.
+        on_finding: `"warn"`, or `"raise"` to stop at the first finding that is worse than an info.
 
     Example:
         >>> import gymnasium as gym
@@ -115,7 +115,7 @@ class Sanitizer(Watching, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
     def step(self, action: Any) -> Any:
         """Take a step, watched."""
         box = [action]
-        del action  # so that the box alone holds it, if nobody else does
+        del action  # so that only the box holds it, unless somebody else does
         return self._watch(box, lambda: self.env.step(box[0]), STEP)
 
 
@@ -151,7 +151,7 @@ class VectorSanitizer(Watching, Forwarding, _VectorWrapper, RecordConstructorArg
 
 
 def watch(env: Any, *, shared: bool, on_finding: Literal["warn", "raise"]) -> Any:
-    """Return the environment inside a sanitizer; one that is in such a sanitizer already, as it is."""
+    """Return the environment inside a sanitizer; one that already is in such a sanitizer, as it is."""
     if isinstance(env, Watching) and env.shared is shared:
         return env
     return _kind_for(env)(env, shared=shared, on_finding=on_finding)
@@ -162,7 +162,7 @@ def _kind_for(env: Any) -> Any:
         return VectorSanitizer
     if isinstance(env, gym.Env):
         return Sanitizer
-    from arrayferry.sanitizer import agents  # which needs PettingZoo: whoever has its environment has it
+    from arrayferry.sanitizer import agents  # needs PettingZoo, which is there if its environment is
 
     return agents.AECSanitizer if hasattr(env, "agent_iter") else agents.ParallelSanitizer
 

@@ -1,10 +1,10 @@
 """Who wrote into memory that the other one sees?
 
 What has changed when a call enters was changed by the agent; what has changed when it returns, by the
-environment. If memory is private (`copy` is not False), nobody sees the other's: that an environment
-fills its buffers again is then worth knowing, and no more.
+environment. If memory is private (`copy` is not False), neither sees the other's: that an environment
+reuses its buffers is then worth knowing, and no more.
 
-Only memory that somebody may still write is watched: an array that nobody but the receiver holds is the
+Only memory that somebody may still write to is watched: an array that nobody but the receiver holds is the
 receiver's own (see `leaves`).
 """
 
@@ -40,7 +40,7 @@ class _Snapshot:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """The same for two views of the same memory."""
+        """A key that is the same for two views of the same memory."""
         view = self.leaf.view
         return view.__array_interface__["data"][0], view.shape, view.strides, view.dtype.str
 
@@ -62,7 +62,7 @@ class _Snapshot:
 
 
 def _bytes(view: Array) -> Array:
-    """Return the memory as one row of bytes; a copy of it where it is not in one piece."""
+    """Return the memory as one row of bytes; a copy of it if it is not contiguous."""
     return np.ascontiguousarray(view).reshape(-1).view(np.uint8)
 
 
@@ -71,11 +71,11 @@ def _snapshot(leaf: Leaf, step: int) -> _Snapshot:
 
 
 class Writes:
-    """The memory that agent and environment have from each other.
+    """The memory that agent and environment have got from each other.
 
     Args:
-        notes: where to say what was found.
-        shared: whether they see the same memory: `copy=False`.
+        notes: where to note what was found.
+        shared: whether they see the same memory, as with `copy=False`.
         trusted: the first step in which an array that is held is held by the environment itself.
     """
 
@@ -88,13 +88,13 @@ class Writes:
         return {**vars(self), "_watched": {}, "_actions": [], "_counts": []}
 
     def forget(self) -> None:
-        """Stop watching all that was handed over so far."""
+        """Stop watching everything that was handed over so far."""
         self._watched: dict[tuple[Any, ...], _Snapshot] = {}
         self._actions: list[_Snapshot] = []
         self._counts: list[int] = []
 
     def entering(self, action: list[Leaf]) -> None:
-        """Note what the agent wrote to in its turn, and remember the action that it hands in."""
+        """Note what the agent wrote to during its turn, and remember the action that it hands in."""
         if not self._shared:
             return
         for one in self._watched.values():
@@ -107,7 +107,7 @@ class Writes:
         self._counts = self._count()
 
     def returned(self, results: list[Leaf]) -> None:
-        """Note what the environment wrote to in its turn; watch what it kept and what it hands out."""
+        """Note what the environment wrote to during its turn; watch what it kept and what it hands out."""
         counts = self._count()
         actions, self._actions = self._actions, []
         for one in (*self._watched.values(), *actions):
@@ -135,7 +135,7 @@ class Writes:
             self._watch(leaf)
 
     def _watch(self, leaf: Leaf) -> None:
-        """Watch a leaf, in place of an older one of the same memory; of the same step, the first counts."""
+        """Watch a leaf, in place of an older one with the same memory; within a step, the first counts."""
         new = _snapshot(leaf, self._notes.step)
         known = self._watched.get(new.key)
         if known is None or known.step != new.step:
@@ -160,6 +160,6 @@ class Writes:
 
     def _blame(self, who: str, severity: Severity, one: _Snapshot, what: str, hint: str) -> None:
         kind, path = f"{who}-wrote", one.leaf.path
-        # To say what has changed takes long for large arrays, and is said once.
+        # Describing the change takes long for large arrays, and is done only once.
         change = "" if self._notes.has(kind, path) else one.change()
         self._notes.add(kind, severity, path, f"the {who} wrote into {what}: {change}", hint)

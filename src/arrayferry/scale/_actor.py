@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Actor", "ActorTask", "packed", "unpacked"]
 
-# Ray copies what is larger into its object store: no need to copy it into a pickle before.
+# Ray copies anything larger into its object store: no need to copy it into a pickle first.
 _LARGE = 64 * 1024
 
 
@@ -36,7 +36,7 @@ class ActorTask(NamedTuple):
 
 
 class Actor:
-    """Some of the environments: in this process, or in one for each core where there are several."""
+    """Some of the environments: in this process, or in one per core if there are several cores."""
 
     def __init__(self, task: ActorTask) -> None:
         self._task = task
@@ -49,7 +49,7 @@ class Actor:
             made = packed(None, Description(space, envs.single_action_space, envs.metadata, envs.render_mode))
             self._is_apart = isinstance(envs, SyncVectorEnv) and _is_large(space)
             if self._is_apart:
-                envs.single_observation_space = Space()  # Gymnasium stacks nothing of a space without a shape
+                envs.single_observation_space = Space()  # Gymnasium stacks nothing without a shape
             return made
         except Exception as error:
             return packed(None, Failure(picklable(error)))
@@ -59,7 +59,7 @@ class Actor:
         _, cores, mode, timeout, max_faults = self._task
         if cores == 1 or len(env_fns) == 1:
             return SyncVectorEnv(env_fns, copy=False, autoreset_mode=mode)
-        # A worker that hangs is replaced in here, before the driver loses patience with all of them.
+        # A worker that hangs is replaced in here, before the driver gives up on all of them.
         return ProcessVectorEnv(
             env_fns, cores, autoreset_mode=mode, step_timeout=0.9 * timeout, max_faults=max_faults
         )
@@ -75,11 +75,11 @@ class Actor:
                 return packed(None, found)
             obs, *rest = found
             return packed(self._for_driver(obs) if self._is_apart else obs, *rest)
-        except Exception as error:  # also of what cannot be pickled
+        except Exception as error:  # including one about what cannot be pickled
             return packed(None, Failure(picklable(error)))
 
     def _for_driver(self, observations: tuple[Any, ...]) -> Any:
-        """Return large observations as a list, for the driver to stack: here, it would be one more copy."""
+        """Return large observations as a list, for the driver to stack: here, it would be an extra copy."""
         space = self._space
         for one in observations:
             is_array = type(one) is np.ndarray and one.flags.c_contiguous
@@ -90,14 +90,14 @@ class Actor:
 
 
 def _is_large(space: Space[Any]) -> bool:
-    """Whether a member is one array, and pays to be sent by itself."""
+    """Return whether a member is one array, large enough to be worth sending by itself."""
     return isinstance(space, Box) and int(np.prod(space.shape)) * space.dtype.itemsize >= _LARGE
 
 
 def packed(obs: Any, *rest: Any) -> Any:
-    """Return an answer as bytes, with the observations beside them where they are large.
+    """Return an answer as bytes; large observations are kept apart from them.
 
-    The rest is a pickle of its own: what Ray itself unpacks cannot be written to, and callers may want to.
+    The rest is a pickle of its own: what Ray itself unpacks is read-only, and callers may want to write.
     """
     large: list[Any] = []
 
@@ -114,7 +114,7 @@ def packed(obs: Any, *rest: Any) -> Any:
 
 
 def unpacked(message: Any) -> tuple[Any, ...]:
-    """Return the observations, which are perhaps read-only, and the rest of an answer."""
+    """Return the observations, which may be read-only, and the rest of an answer."""
     data, *large = [message] if isinstance(message, bytes) else message
     obs, rest = pickle.loads(data, buffers=large)
     return (obs, *pickle.loads(rest))

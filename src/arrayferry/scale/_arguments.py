@@ -1,4 +1,4 @@
-"""What vector environments with workers are made with, and what is refused."""
+"""The arguments of vector environments with workers, and which of them are refused."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from arrayferry.errors import OptionError, UnsupportedError, WorkerError
 
 __all__ = ["FOREVER", "check_spaces", "counted", "make_env", "seconds", "split"]
 
-# The longest time that the system can wait for: 10 days.
+# The longest that we ask the system to wait: 10 days.
 FOREVER = 864_000.0
 
 
 def counted(env_fns: Any) -> int:
-    """Return how many functions there are to make environments; refuse what is no list of them."""
+    """Return how many functions that make environments there are; refuse anything but a list of them."""
     hint = "pass a list of functions that make one environment each: [lambda: gymnasium.make(...)] * 8"
     if not isinstance(env_fns, Sequence):
         raise UnsupportedError(f"env_fns is {with_article(type(env_fns).__name__)}", hint)
@@ -31,20 +31,20 @@ def counted(env_fns: Any) -> int:
 
 
 def seconds(name: str, value: Any) -> float:
-    """Return an option that is a time; one without an end is cut to what the system can wait for."""
+    """Return an option that is a time in seconds, cut to the longest that we ask the system to wait."""
     if not isinstance(value, (int, float, np.number)) or not value > 0:
-        raise OptionError(f"{name}={value!r} is not valid", "pass seconds, or math.inf to wait for ever")
+        raise OptionError(f"{name}={value!r} is not valid", "pass seconds, or math.inf to wait forever")
     return min(float(value), FOREVER)
 
 
 def split(count: int, workers: int) -> list[slice]:
-    """Return the rows of each worker; there is at least one for each."""
+    """Return the rows of each worker, at least one each."""
     bounds = np.linspace(0, count, min(workers, count) + 1).round().astype(int).tolist()
     return [slice(start, stop) for start, stop in itertools.pairwise(bounds)]
 
 
 def make_env(env_fn: Callable[[], gym.Env[Any, Any]]) -> gym.Env[Any, Any]:
-    """Return the environment that a function makes; refuse what is none."""
+    """Return the environment that a function makes; refuse anything else."""
     env: Any = env_fn()
     if isinstance(env, VectorEnv) or not isinstance(env, gym.Env):
         made = with_article(type(env).__name__)
@@ -54,7 +54,7 @@ def make_env(env_fn: Callable[[], gym.Env[Any, Any]]) -> gym.Env[Any, Any]:
 
 
 def check_spaces(index: int, found: Sequence[Any], expected: Sequence[Any]) -> None:
-    """Refuse an environment whose observation and action space are not those of the first one."""
+    """Refuse an environment whose observation or action space differs from the first one's."""
     for name, theirs, mine in zip(("observation", "action"), found, expected):
         if theirs != mine:
             what = f"environment {index} has the {name} space {theirs}, the first one {mine}"

@@ -18,11 +18,11 @@ _ALIGNMENT = 64
 
 
 class Block(NamedTuple):
-    """What the driver and all workers see, each row an environment.
+    """What the driver and all workers see, with a row for each environment.
 
     Observations are there twice: a step writes one half while the other still has the last ones, which are
-    shown again if a worker dies in the middle of it. Where a space has no fixed shape there is None, and its
-    values go through a pipe.
+    shown again if a worker dies during the step. A space without a fixed shape has None, and its values go
+    through a pipe.
     """
 
     observations: tuple[Any, Any]
@@ -42,14 +42,14 @@ class Block(NamedTuple):
     def over(
         cls, memory: Any, observation: spaces.Space[Any], action: spaces.Space[Any], count: int
     ) -> Block:
-        """Return the arrays on some memory; the same on both sides."""
+        """Return the arrays over some memory; the layout is the same on both sides."""
         return cls.made_by(_Allocator(memory), observation, action, count)
 
     @classmethod
     def made_by(
         cls, make: Callable[..., Array], observation: spaces.Space[Any], action: spaces.Space[Any], count: int
     ) -> Block:
-        """Return the arrays that a function makes of a shape and a dtype."""
+        """Return the arrays that a function makes from a shape and a dtype."""
 
         def batch(space: spaces.Space[Any]) -> Any:
             return create_empty_array(space, count, make) if _has_fixed_shape(space) else None
@@ -59,7 +59,7 @@ class Block(NamedTuple):
         return cls(halves, batch(action), make((count,), np.float64), *flags)
 
     def rows(self, rows: slice) -> Block:
-        """Return the part of some environments."""
+        """Return the part that belongs to some environments."""
         first, second = (map_arrays(lambda array: array[rows], half) for half in self.observations)
         actions = map_arrays(lambda array: array[rows], self.actions)
         return Block(
@@ -68,7 +68,7 @@ class Block(NamedTuple):
 
 
 class _Allocator:
-    """Makes arrays one after the other on some memory, or counts the bytes that they would take."""
+    """Makes arrays one after the other over some memory, or counts the bytes that they would take."""
 
     def __init__(self, memory: Any) -> None:
         self.memory, self.used = memory, 0
@@ -83,7 +83,7 @@ class _Allocator:
 
 
 def _has_fixed_shape(space: spaces.Space[Any]) -> bool:
-    """Whether all members of a space are arrays of the same shapes."""
+    """Return whether all members of a space are arrays of the same shapes."""
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
         return all(map(_has_fixed_shape, subspaces(space).values()))
     return isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete))
@@ -99,9 +99,9 @@ def map_arrays(function: Callable[[Array], Any], value: Any) -> Any:
 
 
 def copy_into(target: Any, source: Any) -> bool:
-    """Copy a structure of arrays into another if it has just its form; return whether it has.
+    """Copy a structure of arrays into another if it has exactly its form; return whether it does.
 
-    Where the target is None, for want of a fixed shape, nothing has.
+    If the target is None, for lack of a fixed shape, nothing does.
     """
     if isinstance(target, dict):
         if not isinstance(source, dict) or source.keys() != target.keys():

@@ -18,7 +18,7 @@ __all__ = ["Description", "Worker", "warn_of_failure"]
 
 
 class Description(NamedTuple):
-    """What a vector environment tells about its environments."""
+    """What a vector environment says about its environments."""
 
     observation_space: spaces.Space[Any]
     action_space: spaces.Space[Any]
@@ -35,7 +35,7 @@ class Worker(ABC):
     """The driver's side of a worker, which steps the environments of some rows.
 
     A worker is *fresh* when it has replaced another, and its environments have had no episode yet. It is
-    *busy* while it starts, and from when it is asked something until it has answered. It is *ready* when
+    *busy* while it starts, and from when it is asked something until it has answered. It is *ready* once
     its environments are made.
     """
 
@@ -57,23 +57,23 @@ class Worker(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Start it, also after it was killed; `wait_until_ready` waits for it."""
+        """Start it, even after it was killed; `wait_until_ready` waits for it."""
 
     @abstractmethod
     def wait_until_ready(self) -> Any:
-        """Wait until the environments are made: their spaces, and perhaps more; or as `answer`."""
+        """Wait for the environments; return their spaces, perhaps with more, or fail as `answer` does."""
 
     def pack(self, name: str, /, *arguments: Any, **options: Any) -> bytes:
-        """Return the call of a method as bytes: as env_fns are, so that classes of a script are the same."""
+        """Return a method call as bytes; pickled like env_fns, so that a script's classes are the same."""
         return dumps_by_value((name, arguments, options))
 
     @abstractmethod
     def ask(self, half: int, name: str, call: bytes | None = None) -> None:
-        """Ask for the call of a method; without one, for a step with the actions in the block."""
+        """Ask for a method call; without one, for a step with the actions in the block."""
 
     def answer(self, deadline: float) -> Any:
-        """Wait for what was asked: None if all is in the block; a `Failure`; or why there is no answer."""
-        if not self.is_ready:  # to start takes its own time
+        """Wait for the answer: what is not in the block, or None; a `Failure`; or why there is no answer."""
+        if not self.is_ready:  # starting has its own timeout
             waiting = time.monotonic()
             if isinstance(found := self.wait_until_ready(), (Failure, str)):
                 return found
@@ -82,7 +82,7 @@ class Worker(ABC):
 
     @abstractmethod
     def reply(self, deadline: float) -> Any:
-        """Wait as `answer` does, of a worker that has started."""
+        """Wait as `answer` does, for a worker that has started."""
 
     def show_last(self, half: int) -> None:
         """Show the last observations again, in one half of the block."""
@@ -98,11 +98,11 @@ class Worker(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """End it at once."""
+        """End it immediately."""
 
 
 def warn_of_failure(found: Any) -> None:
-    """Warn of what an environment has raised when it was closed: `close` itself always returns."""
+    """Warn of what an environment raised when it was closed: `close` itself always returns."""
     if isinstance(found, Failure):
         told = "".join(traceback.format_exception_only(found.error))
         warn_caller(f"an environment was not closed: {told}", RuntimeWarning)

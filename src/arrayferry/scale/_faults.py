@@ -27,7 +27,7 @@ __all__ = ["WorkerVectorEnv"]
 
 
 class _ClosedError(UnsupportedError, gymnasium_errors.ClosedEnvironmentError):
-    """What Gymnasium's users expect of environments that are closed."""
+    """What Gymnasium's users expect from closed environments."""
 
 
 class _PendingError(UnsupportedError, gymnasium_errors.AlreadyPendingCallError):
@@ -35,18 +35,18 @@ class _PendingError(UnsupportedError, gymnasium_errors.AlreadyPendingCallError):
 
 
 class _NoStepError(UnsupportedError, gymnasium_errors.NoAsyncCallError):
-    """What Gymnasium's users expect of a `step_wait` alone."""
+    """What Gymnasium's users expect from a `step_wait` without a `step_async`."""
 
 
 class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
-    """A vector environment whose workers may die; what they find is in a `Block`, wherever that is."""
+    """A vector environment whose workers may die; their results are in a `Block`, wherever that is."""
 
     _block: Block
     _workers: Sequence[
         Worker
-    ] = ()  # here and the next: `close` is called of one whose options were refused, too
+    ] = ()  # set here, like the next: `close` is called even if the options were refused
     _timeout = 0.0
-    _layer = 0  # so that workers within workers do not repeat their seeds
+    _layer = 0  # so that workers within workers get other seeds
 
     def __init__(
         self,
@@ -65,8 +65,8 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         self._timeout, self._max_faults = seconds("step_timeout", timeout), count_of("max_faults", max_faults)
         self._half, self._needs_reset, self._pending = 0, True, False
         self._seeds: list[int | None] = [None] * num_envs
-        self._is_lost = np.zeros(num_envs, bool)  # by a fault, and nobody resets it but the caller
-        self._slow_obs: list[Any] = [None] * num_envs  # of spaces without a fixed shape
+        self._is_lost = np.zeros(num_envs, bool)  # by a fault, and only the caller resets it
+        self._slow_obs: list[Any] = [None] * num_envs  # for spaces without a fixed shape
 
     def _describe(self, found: Description) -> None:
         self.metadata = {**found.metadata, "autoreset_mode": self.autoreset_mode}
@@ -77,7 +77,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _start(self) -> None:
         try:
-            for worker in self._workers:  # all start at once
+            for worker in self._workers:  # all start in parallel
                 worker.start()
             for worker in self._workers:
                 check_spaces(worker.rows.start, self._wait_until_ready(worker), self._single_spaces)
@@ -107,7 +107,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         return self.step_wait()
 
     def step_async(self, actions: Any) -> None:
-        """Start a step, and return while the workers are at it."""
+        """Start a step, and return while the workers take it."""
         self._check_idle()
         if self._needs_reset:
             raise UnsupportedError("step before reset, or after an environment's exception", "call reset()")
@@ -142,7 +142,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
                 if isinstance(answer, str):
                     infos = self._show_fault(worker, answer, infos)
                     continue
-                if worker.is_fresh:  # it was reset, which is no good step yet
+                if worker.is_fresh:  # it was reset, which does not count as a good step
                     self._block.rewards[rows] = 0
                     self._block.terminated[rows] = self._block.truncated[rows] = False
                     worker.is_fresh = False
@@ -164,17 +164,17 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         self._check_idle()
         mask, seeds = mask_of(options, self.num_envs), seeds_of(seed, self.num_envs)
         if mask is not None and self._needs_reset and not mask.all():
-            raise UnsupportedError("a reset of some before one of all", "call reset() without a mask")
+            raise UnsupportedError("a masked reset before the first full one", "call reset() without a mask")
         asked = [worker for worker in self._workers if mask is None or mask[worker.rows].any()]
         calls = [self._packed_reset(worker, seeds[worker.rows], mask, options) for worker in asked]
         infos: dict[str, Any] = {}
         with self._no_late_answers():
             for worker in asked:
-                if mask is not None and worker.is_fresh:  # those that are not reset need an observation
+                if mask is not None and worker.is_fresh:  # rows outside the mask need an observation
                     answer, infos = self._outlive(worker, self._reset_successor(worker), infos)
                     self._take(worker, answer, {})
             for index, one in enumerate(seeds):
-                if one is not None and (mask is None or mask[index]):  # without one, the last one goes on
+                if one is not None and (mask is None or mask[index]):  # without one, the last remains
                     self._seeds[index] = one
             for worker, call in zip(asked, calls):
                 self._ask(worker, "reset", call)
@@ -203,7 +203,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         worker.ask(self._half, name, call)
 
     def _answers(self, workers: Sequence[Worker]) -> list[tuple[Worker, Any]]:
-        """Wait for all workers; return their answers, or why there is none. Raise what one has raised."""
+        """Wait for all workers; return each answer, or why there is none. Raise what a worker has raised."""
         found = self._collect(workers)
         for _, answer in found:
             if isinstance(answer, Failure):
@@ -219,16 +219,16 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         found = [(worker, answers[worker]) for worker in workers]
         for worker, answer in found:
             if isinstance(answer, str):
-                worker.kill()  # it may still write to its rows, and answer when something else is asked
+                worker.kill()  # it might still write to its rows, or answer a later request
         return found
 
     def _by_arrival(self, workers: Sequence[Worker], deadline: float) -> Iterable[Worker]:
-        """Return the workers, best those first that have answered."""
+        """Return the workers, preferably those first that have answered."""
         return workers
 
     @contextmanager
     def _no_late_answers(self) -> Iterator[None]:
-        """End busy workers on Ctrl-C and the like: a late answer would be taken for that of the next step."""
+        """Kill busy workers on Ctrl-C and the like: a late answer would be taken for the next step's."""
         try:
             yield
         except BaseException:
@@ -247,7 +247,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         return self._add_infos(infos, found, worker.rows)
 
     def _add_infos(self, infos: dict[str, Any], found: Any, rows: slice) -> dict[str, Any]:
-        """Add the infos that a worker has found, stacked."""
+        """Add the stacked infos of a worker."""
         return _merged(infos, found, rows, self.num_envs)
 
     def _observations(self) -> Any:
@@ -278,7 +278,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         return batch_space(self.single_observation_space, rows.stop - rows.start)
 
     def _add_fault(self, worker: Worker, reason: str, infos: dict[str, Any]) -> dict[str, Any]:
-        """Replace a worker, and tell of it; raise if that was too often."""
+        """Replace a worker, and report the fault; raise if there were too many."""
         self._replace(worker, reason)
         for index in range(worker.rows.start, worker.rows.stop):
             infos = self._add_info(infos, {"fault": True, "fault_reason": reason}, index)
@@ -299,7 +299,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         self._ask(worker, "reset", worker.pack("reset", self._new_seeds(worker), None))
 
     def _new_seeds(self, worker: Worker) -> list[int | None]:
-        """Return the seeds of a successor."""
+        """Return the seeds for a successor."""
         return [
             None
             if seed is None
@@ -314,11 +314,11 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         return answer
 
     def _settle(self, worker: Worker, answer: Any, infos: dict[str, Any]) -> dict[str, Any]:
-        """Take the answer to a reset, of a successor if there is none."""
+        """Take the answer to a reset, from a successor if there is none."""
         return self._take(worker, *self._outlive(worker, answer, infos))
 
     def _outlive(self, worker: Worker, answer: Any, infos: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return the answer to a reset, of a successor if there is none; tell of each that was lost."""
+        """Return the answer to a reset, from a successor if there is none; report each lost worker."""
         while isinstance(answer, str):
             infos = self._add_fault(worker, answer, infos)
             answer = self._reset_successor(worker)
@@ -331,7 +331,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         """The seed of each environment."""
         return self.get_attr("np_random_seed")
 
-    # The base class has a setter, Gymnasium's own vectors have none either.
+    # The base class has a setter, but Gymnasium's own vector environments have none either.
     @property  # type: ignore[misc]
     def np_random(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """A copy of the random number generator of each environment."""
@@ -367,7 +367,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
                 self._ask(worker, name, call)
             found = self._collect(self._workers)
         for worker, answer in found:
-            if isinstance(answer, str):  # the next step tells of it, too
+            if isinstance(answer, str):  # the next step reports it, too
                 what = f"{name} of {worker}: {answer}"
                 raise WorkerError(what, "call reset() or step(), which replace the worker")
         answers = [answer for _, answer in found]
@@ -378,7 +378,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
 
     def __getstate__(self) -> NoReturn:
         what = f"a {type(self).__name__} cannot be copied or pickled: its environments are in other processes"
-        raise UnsupportedError(what, "make another one of the same env_fns")
+        raise UnsupportedError(what, "make another one from the same env_fns")
 
     def _check_idle(self) -> None:
         if self.closed:
@@ -391,7 +391,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
 
         Args:
             timeout: how many seconds they have to close their environments; None for `step_timeout`.
-            terminate: kill them at once.
+            terminate: kill them immediately.
         """
         deadline = time.monotonic()
         if not terminate:
@@ -404,7 +404,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
 
 
 def _rows_of(space: spaces.Space[Any], actions: Any, rows: slice) -> Any:
-    """Return the actions of some environments, with the dtypes that they have."""
+    """Return the actions of some environments, in the dtypes that they have."""
     if isinstance(space, spaces.Dict):
         return {key: _rows_of(one, actions[key], rows) for key, one in space.items()}
     if isinstance(space, spaces.Tuple):

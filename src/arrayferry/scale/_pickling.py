@@ -16,23 +16,23 @@ __all__ = ["Failure", "dumps", "dumps_by_value", "picklable", "pickled"]
 
 
 class Failure(NamedTuple):
-    """An exception of an environment, on its way to the driver."""
+    """An environment's exception, on its way to the driver."""
 
     error: BaseException
 
 
 def pickled(env_fns: Sequence[Any]) -> bytes:
-    """Return functions in a form that another process reads."""
+    """Return functions in a form that another process can read."""
     try:
         found: bytes = cloudpickle.dumps(list(env_fns))
     except Exception as error:
         what = f"env_fns cannot be sent to a worker ({type(error).__name__}: {error})"
-        raise UnsupportedError(what, "make what they need inside of them, not outside") from error
+        raise UnsupportedError(what, "create what they need inside them, not outside") from error
     return found
 
 
 def dumps(value: Any) -> bytes:
-    """Return a value as bytes that `pickle.loads` reads, if it can be done at all."""
+    """Return a value as bytes that `pickle.loads` reads, if that is possible at all."""
     try:
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     except Exception:
@@ -40,12 +40,12 @@ def dumps(value: Any) -> bytes:
 
 
 def dumps_by_value(value: Any) -> bytes:
-    """Return the bytes of a value with the functions and classes of a script in it; slower."""
+    """Return a value as bytes that include the functions and classes of a script; slower than `dumps`."""
     try:
         found: bytes = cloudpickle.dumps(value)
     except Exception as error:
         what = f"something cannot be sent to or from a worker ({type(error).__name__}: {error})"
-        raise UnsupportedError(what, "leave it out, or replace it by what can be pickled") from error
+        raise UnsupportedError(what, "leave it out, or send something that can be pickled") from error
     return found
 
 

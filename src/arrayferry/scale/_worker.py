@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CALL", "STEP", "Channel", "Task", "work"]
 
-# What the driver asks for; every other request is a method's name and arguments, through the pipe.
+# What the driver asks for: a step, or a method call, whose name and arguments come through the pipe.
 STEP, CALL = 1, 2
 
 
@@ -45,7 +45,8 @@ class Task(NamedTuple):
 class Channel(NamedTuple):
     """How a worker and its driver talk: semaphores, a few shared numbers, and a pipe for what is rare.
 
-    `numbers` are: what is asked for, which half of the block to write, and the size of an answer in the pipe.
+    The `numbers` are what is asked for, which half of the block to write, and the size of an answer in the
+    pipe.
     """
 
     go: Any
@@ -55,7 +56,7 @@ class Channel(NamedTuple):
 
 
 def work(task: Task, memory: Any, channel: Channel) -> None:
-    """Step environments until the driver says that it is enough, or is gone."""
+    """Step environments until the driver closes them, or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides
     threading.Thread(target=_end_with_driver, daemon=True).start()
     who = f"the worker of environments {task.rows.start} to {task.rows.stop - 1}"
@@ -78,13 +79,13 @@ def work(task: Task, memory: Any, channel: Channel) -> None:
         except Exception as error:
             data = dumps(Failure(picklable(error, who)))
         channel.numbers[2] = 0 if data is None else len(data)
-        channel.done.release()  # first, because a pipe that is full waits for its reader
+        channel.done.release()  # first, because writing to a full pipe waits for its reader
         if data is not None:
             channel.pipe.send_bytes(data)
 
 
 def _end_with_driver() -> None:
-    """End this process when its driver does, whatever an environment is at."""
+    """End this process when its driver ends, whatever an environment is doing."""
     driver = parent_process()
     assert driver is not None
     connection.wait([driver.sentinel])
@@ -92,7 +93,7 @@ def _end_with_driver() -> None:
 
 
 class _Worker:
-    """The environments of a worker: what `SyncVectorEnv` does with them, but into rows of the block."""
+    """The environments of a worker, run as by `SyncVectorEnv`, but writing into rows of the block."""
 
     def __init__(self, task: Task, memory: Any) -> None:
         env_fns: list[Callable[[], gym.Env[Any, Any]]] = cloudpickle.loads(task.env_fns)
@@ -107,16 +108,16 @@ class _Worker:
             [map_arrays(itemgetter((index, ...)), half) for index in range(len(self.envs))]
             for half in self._block.observations
         ]
-        self._last: list[Any] = [None] * len(self.envs)  # what each environment has shown
+        self._last: list[Any] = [None] * len(self.envs)  # the last observation of each environment
         self._is_over = [False] * len(self.envs)
         self.is_closed = False
 
     def step(self, half: int, actions: Any = None) -> Any:
-        """Step; the actions are in the block, if they are not given."""
+        """Step the environments; the actions are in the block unless they are given."""
         if actions is None:
             # Copies, for the environments to keep.
             actions = map_arrays(lambda array: array.copy(), self._block.actions)
-        # Infos are pickled at once, because environments may use the same dicts and arrays again.
+        # Infos are pickled immediately, because environments may reuse their dicts and arrays.
         block, mode, fits = self._block, self._mode, True
         infos: list[tuple[int, bytes]] = []
         for index, (env, action) in enumerate(zip(self.envs, iterate(self._actions, actions))):
@@ -139,7 +140,7 @@ class _Worker:
         return self._answer(half, fits, infos)
 
     def reset(self, half: int, seeds: Sequence[int | None], options: dict[str, Any] | None) -> Any:
-        """Reset the environments, all or those of a mask in the options."""
+        """Reset all environments, or those of a mask in the options."""
         mask = None if options is None else options.pop("reset_mask", None)
         fits, infos = True, []
         for index, env in enumerate(self.envs):
@@ -152,15 +153,15 @@ class _Worker:
         return self._answer(half, fits, infos)
 
     def _show(self, half: int, index: int, obs: Any) -> bool:
-        """Write an observation into its row; return whether it is of the row's form."""
+        """Write an observation into its row; return whether it has the row's form."""
         self._last[index] = obs
         return copy_into(self._rows[half][index], obs)
 
     def _answer(self, half: int, fits: bool, infos: list[tuple[int, bytes]]) -> Any:
-        """Return what has to go through the pipe: None if all is in the block."""
+        """Return what has to go through the pipe: None if everything is in the block."""
         if fits:
             return (None, infos) if infos else None
-        # Numbers, other dtypes, other types: stacked as Gymnasium does it, which may raise.
+        # Numbers, other dtypes, other types: stacked as Gymnasium does, which may raise.
         target = self._block.observations[half]
         empty: Any = create_empty_array(self._space, len(self.envs)) if target is None else target
         obs = concatenate(self._space, self._last, empty)
@@ -190,7 +191,7 @@ class _Worker:
         return tuple(env.render() for env in self.envs)
 
     def close(self) -> None:
-        """Close all environments; then raise what one of them has raised."""
+        """Close all environments, and only then raise what one of them has raised."""
         self.is_closed = True
         with ExitStack() as stack:
             for env in reversed(self.envs):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RayVectorEnv"]
 
-# With retries, Ray would run a step again on environments that were never reset, and say nothing.
+# With retries, Ray would silently run a step again on environments that were never reset.
 _OURS = {"max_restarts": 0, "max_task_retries": 0}
 _REFUSED = [*_OURS, "lifetime", "max_concurrency", "name"]
 
@@ -31,23 +31,23 @@ _REFUSED = [*_OURS, "lifetime", "max_concurrency", "name"]
 class RayVectorEnv(WorkerVectorEnv):
     """A vector environment whose workers are Ray actors, each of which steps several environments.
 
-    For environments that take 10 ms and more for a step, on hosts without a GPU, with one learner. It returns
-    what `SyncVectorEnv` returns, for any number of workers, and what happens when a worker dies is what
-    happens in a `ProcessVectorEnv`; a host that dies takes its workers with it, and their successors start on
-    others. An actor with several cores (`actor_options={"num_cpus": 4}`) steps its environments in a
+    For environments whose steps take 10 ms or more, on hosts without a GPU, with one learner. It returns
+    what `SyncVectorEnv` returns, for any number of workers, and handles a worker that dies as a
+    `ProcessVectorEnv` does; a host that dies takes its workers with it, and their successors start on other
+    hosts. An actor with several cores (`actor_options={"num_cpus": 4}`) steps its environments in a
     `ProcessVectorEnv` of its own.
 
-    If Ray was not initialised, `ray.init(address=address)` is called; call it before, to give it other
+    If Ray is not initialised, `ray.init(address=address)` is called; call it yourself first, to give it other
     options. `close()` ends the actors, and leaves Ray as it is.
 
     Args:
-        env_fns: functions that make the environments; they are called on the workers' hosts only.
-        workers: how many actors; None for one for each host, at most one for each environment.
+        env_fns: functions that make the environments; they are called only on the workers' hosts.
+        workers: how many actors, at most one per environment; None for one per host.
         address: the cluster; `"local"` starts one on this machine, and never attaches to another.
-        step_timeout: the seconds after which a worker that does not answer is replaced.
-        restart_timeout: the seconds that a worker has to find a host and make its environments.
+        step_timeout: the number of seconds after which a worker that does not answer is replaced.
+        restart_timeout: how many seconds a worker has to find a host and make its environments.
         max_faults: how many faults of one worker, without a good step between them, raise a `WorkerError`.
-        actor_options: what Ray is told about each actor, such as `num_cpus`, `resources`,
+        actor_options: Ray's options for each actor, such as `num_cpus`, `resources`,
             `scheduling_strategy` (without it, the actors are spread over the hosts) and `runtime_env`.
         autoreset_mode: what happens when an episode ends.
 
@@ -91,13 +91,13 @@ class RayVectorEnv(WorkerVectorEnv):
 
     def _wait_until_ready(self, worker: Worker) -> Any:
         found = super()._wait_until_ready(worker)
-        if worker is self._workers[0]:  # the learner's host may have no way to make an environment
+        if worker is self._workers[0]:  # the learner's host may be unable to make an environment
             self._describe(Description(*found))
             self._block = Block.made_by(np.zeros, *self._single_spaces, self.num_envs)
         return found
 
     def _by_arrival(self, workers: Sequence[Worker], deadline: float) -> Iterable[Worker]:
-        """Return those first that have answered, half of what is left at a time: to wait costs CPU time."""
+        """Return those first that have answered, half of the rest at a time: each wait costs CPU time."""
         actors = cast("Sequence[_Worker]", workers)
         starting = [worker for worker in actors if worker.pending is None]
         waiting = {worker.pending: worker for worker in actors if worker.pending is not None}
@@ -110,12 +110,12 @@ class RayVectorEnv(WorkerVectorEnv):
         yield from (*waiting.values(), *starting)
 
     def _observations(self) -> Any:
-        """Return the arrays that the answers were copied into, and make others for the next ones."""
+        """Return the arrays that the answers were copied into, and make new ones for the next answers."""
         found = self._block.observations[self._half]
         if found is None:
             return super()._observations()
         for worker in self._workers:
-            worker.show_last(self._half)  # where others were reset
+            worker.show_last(self._half)  # if only other workers' environments were reset
         others = map_arrays(np.empty_like, found)
         self._block = self._block._replace(observations=(others, others))
         for worker in self._workers:
@@ -136,25 +136,25 @@ class _Worker(Worker):
         super().__init__(rows)
         self._ray, self._class, self._task, self._timeout = ray, actor, task, restart_timeout
         self._actor: Any = None
-        self._made: Any = None  # the references to what it answers
+        self._made: Any = None  # like the next, a reference to an answer
         self._ref: Any = None
-        self._half, self._name = 0, ""  # of what it was asked last
+        self._half, self._name = 0, ""  # of the last request
         self._last: Any = None
         self._is_shown = False
 
     def start(self) -> None:
-        """Start an actor; one that was killed is not used again."""
+        """Start an actor; one that was killed is never reused."""
         self.is_fresh, self.is_ready = self._actor is not None, False
         self._actor = self._class.remote(self._task)
         self._made = self._ref = self._actor.make.remote()
 
     def attach(self, block: Block) -> None:
-        """Take its rows of a block, which are empty."""
+        """Take its rows of a block, which are still empty."""
         super().attach(block)
         self._is_shown = False
 
     def wait_until_ready(self) -> Any:
-        """Wait until the environments are made: their description; a `Failure`; or why there is nothing."""
+        """Wait for the environments; return their description, a `Failure`, or why there are none."""
         found = self._result(self._made, self._timeout)
         if isinstance(found, str):
             return f"a worker did not start: {found}"
@@ -163,12 +163,12 @@ class _Worker(Worker):
         return told
 
     def ask(self, half: int, name: str, call: bytes | None = None) -> None:
-        """Ask for the call of a method; without one, for a step with the actions in the block."""
+        """Ask for a method call; without one, for a step with the actions in the block."""
         self._half, self._name = half, name
         self._ref = self._actor.run.remote(call or self.pack("step", self.block.actions))
 
     def reply(self, deadline: float) -> Any:
-        """Wait as `answer` does, of a worker that has started, and put it into the block."""
+        """Wait as `answer` does, for a worker that has started, and put the answer into the block."""
         found = self._result(self._ref, deadline - time.monotonic())
         if isinstance(found, str):
             return found
@@ -187,7 +187,7 @@ class _Worker(Worker):
 
     @property
     def pending(self) -> Any:
-        """The reference to the answer; None while the actor starts, which takes its own time."""
+        """The reference to the answer; None while the actor starts, which has its own timeout."""
         return self._ref if self.is_ready else None
 
     def show_last(self, half: int) -> None:
@@ -195,7 +195,7 @@ class _Worker(Worker):
         if self._is_shown:
             return
         target = self.block.observations[half]
-        if isinstance(self._last, list):  # large ones, of each environment
+        if isinstance(self._last, list):  # large ones, one array per environment
             np.stack(self._last, out=target)
         else:
             copy_into(target, self._last)
@@ -225,13 +225,13 @@ class _Worker(Worker):
         self.kill()
 
     def kill(self) -> None:
-        """End the actor at once."""
+        """End the actor immediately."""
         if self._actor is not None and self._ray.is_initialized():
             self._ray.kill(self._actor)
 
 
 def _attached(address: str) -> Any:
-    """Return Ray, which runs: as the caller has started it, or at an address."""
+    """Return Ray, initialised: by the caller, or here, at an address."""
     try:
         import ray
     except ImportError as error:

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = ["ProcessVectorEnv"]
 
-# How often a driver that waits looks whether the worker is still alive.
+# How often, in seconds, a waiting driver checks whether the worker is still alive.
 _LOOK = 0.02
-# A worker that starts imports all that its environments need.
+# A worker that starts imports everything that its environments need.
 _START_TIMEOUT = 120.0
-# A message of so many bytes is in a pipe as a whole, or not at all; of a larger one there may be a part.
+# A message of at most this many bytes is in a pipe whole, or not at all; a larger one may be there in part.
 _WHOLE = 4096
-# A large answer that is there has so many seconds to be read, also if the wait for others has taken all time.
+# The seconds to read a large answer that has arrived, even if waiting for others took all the time.
 _READ_TIMEOUT = 5.0
 
 
@@ -46,19 +46,20 @@ class ProcessVectorEnv(WorkerVectorEnv):
 
     A worker that dies, or takes longer than `step_timeout`, is replaced, and its environments report a
     *fault*: reward 0, terminated False, truncated True, `info["fault"]` True and `info["fault_reason"]`. A
-    fault is no transition: leave it out of what you learn from. With NEXT_STEP the row shows its last
-    observation, and the next step the successor's first. With SAME_STEP it shows the successor's first, and
-    `final_obs` is the last one seen. With DISABLED it shows the last one, until you reset it. The successor's
-    seeds follow from the seed, the environment and the number of faults, so that a crash is not played again.
+    fault is not a transition: leave it out of what you learn from. With NEXT_STEP the row shows its last
+    observation, and the next step shows the successor's first. With SAME_STEP it shows the successor's first,
+    and `final_obs` is the last one seen. With DISABLED it shows the last one, until you reset it. The
+    successor's seeds derive from the seed, the environment's index and the number of faults, so that a crash
+    is not repeated.
 
-    An exception of an environment is raised as it is, and after it only `reset` goes on.
+    An environment's exception is raised as it is; after that, call `reset` before the next step.
 
     Args:
         env_fns: functions that make the environments.
-        workers: how many processes; None for one for each core, at most one for each environment.
+        workers: how many processes, at most one per environment; None for one per core.
         context: how they start: `"forkserver"`, `"spawn"` or `"fork"`.
         autoreset_mode: what happens when an episode ends.
-        step_timeout: the seconds after which a worker that does not answer is replaced.
+        step_timeout: the number of seconds after which a worker that does not answer is replaced.
         max_faults: how many faults of one worker, without a good step between them, raise a `WorkerError`.
 
     Example:
@@ -93,7 +94,7 @@ class ProcessVectorEnv(WorkerVectorEnv):
             except Exception as error:
                 warn_of_failure(Failure(error))
         if context == "fork" and has_started():
-            what = 'context="fork" after JAX has started: a worker would wait for ever for its threads'
+            what = 'context="fork" after JAX has started: a worker would wait for its threads forever'
             raise OptionError(what, 'write context="forkserver" or "spawn"')
         if context == "forkserver":
             _preload()
@@ -109,7 +110,7 @@ class ProcessVectorEnv(WorkerVectorEnv):
         self._start()
 
     def _add_infos(self, infos: dict[str, Any], found: Any, rows: slice) -> dict[str, Any]:
-        """Stack infos one by one, in the order of the environments: so their dtypes are Gymnasium's."""
+        """Stack infos one by one, in the order of the environments, so that their dtypes are Gymnasium's."""
         for index, info in found:
             infos = self._add_info(infos, pickle.loads(info), rows.start + index)
         return infos
@@ -143,11 +144,11 @@ class _Worker(Worker):
             if not self.is_fresh:
                 what = f"a worker did not start: it could not be started ({type(error).__name__})"
                 raise WorkerError(what, self.start_hint) from error
-            mine.close()  # killed while it started: one more fault, which the answer tells
+            mine.close()  # killed while it started: one more fault, which `answer` reports
         theirs.close()
 
     def wait_until_ready(self) -> Any:
-        """Wait until the environments are made: their spaces; a `Failure`; or why there is nothing."""
+        """Wait for the environments; return their spaces, a `Failure`, or why there are none."""
         pipe, deadline = self._channel.pipe, time.monotonic() + _START_TIMEOUT
         late = f"a worker did not start: its environments were not made within {_START_TIMEOUT:.0f} seconds"
         if pipe.closed:  # it was killed
@@ -169,7 +170,7 @@ class _Worker(Worker):
         return found
 
     def ask(self, half: int, name: str, call: bytes | None = None) -> None:
-        """Ask for the call of a method; without one, for a step with the actions in the block."""
+        """Ask for a method call; without one, for a step with the actions in the block."""
         channel = self._channel
         channel.numbers[:] = [STEP if call is None else CALL, half, 0]
         channel.go.release()
@@ -178,12 +179,12 @@ class _Worker(Worker):
                 channel.pipe.send_bytes(call)  # if it is dead, the answer will say so
 
     def reply(self, deadline: float) -> Any:
-        """Wait as `answer` does, of a worker that has started."""
+        """Wait as `answer` does, for a worker that has started."""
         channel = self._channel
         try:
             while not channel.done.acquire(timeout=_LOOK):
                 if not self._process.is_alive():
-                    if channel.done.acquire(block=False):  # it has answered before it died
+                    if channel.done.acquire(block=False):  # it answered before it died
                         break
                     return f"the worker died (exit code {self._process.exitcode})"
                 if time.monotonic() > deadline:
@@ -219,15 +220,15 @@ class _Worker(Worker):
             self._process.join(max(deadline - time.monotonic(), 0))
         self.kill()
         found = None
-        with suppress(Exception):  # it was no answer to `close`, but what an environment had returned before
+        with suppress(Exception):  # it may be an earlier answer, which need not unpickle
             found = None if data is None else pickle.loads(data)
         warn_of_failure(found)
 
     @contextmanager
     def _killed_at(self, deadline: float, size: float = math.inf) -> Iterator[None]:
-        """Kill the process, and raise a `TimeoutError`, if a message of this size is not over by a deadline.
+        """Kill the process and raise a `TimeoutError` if a message of this size is not through by a deadline.
 
-        The other end of a pipe waits for the rest of a message as long as a process that is stopped lives.
+        This end of the pipe would wait for the rest of a message as long as a stopped process is alive.
         """
         if size <= _WHOLE:
             yield
@@ -251,18 +252,18 @@ class _Worker(Worker):
             timer.join()
 
     def kill(self) -> None:
-        """End the process at once."""
+        """End the process immediately."""
         if self._process.pid is not None:
             self._process.kill()
             self._process.join()
         self._channel.pipe.close()
-        self.is_ready = False  # what it has answered is about another step
+        self.is_ready = False  # what it has answered belongs to another step
 
 
 def _refuse_while_importing() -> None:
     """Raise in a worker that imports its script, which would start workers of its own.
 
-    Python refuses it as well, but after semaphores were made, which are lost when the worker is killed.
+    Python refuses this too, but only after making semaphores, which leak when the worker is killed.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise WorkerError("this script starts workers when a worker imports it", _GUARD)
@@ -271,10 +272,10 @@ def _refuse_while_importing() -> None:
 def _preload() -> None:
     """Let the server that forks workers import what they need once: a successor starts 10 times faster.
 
-    There is no public way to ask what the user lets it import. Where the private one is gone, it is Python's
-    default. A server that runs already is not changed.
+    There is no public way to ask what the user lets it import. If the private one is gone, Python's default
+    is assumed. A server that is already running does not change.
     """
-    from multiprocessing import forkserver  # only where there is one
+    from multiprocessing import forkserver  # not on all platforms
 
     known = list(getattr(getattr(forkserver, "_forkserver", None), "_preload_modules", ["__main__"]))
     if work.__module__ not in known:

@@ -1,4 +1,4 @@
-"""Seeds for processes with their own environments: the same episodes, however many there are."""
+"""Seeds for processes with their own environments: the same episodes, however many processes there are."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def process_seed(
     process_index: int | None = None,
     process_count: int | None = None,
 ) -> Any:
-    """Return the seed for the environments of this process, as they would get it among all environments.
+    """Return the seed for this process's environments that fits their place among those of all processes.
 
-    Gymnasium's vector environments give environment `i` the seed `seed + i`. So does the seed that is
-    returned here, where `i` counts the environments of all processes.
+    Gymnasium's vector environments give environment `i` the seed `seed + i`. With the seed returned here,
+    that is true even where `i` counts the environments of all processes.
 
     Args:
         seed: the seed of all environments; or a list of seeds, one for each environment of all processes;
             None for none.
         num_envs: how many environments each process has.
-        process_index: the number of this process; None for that of `jax.distributed` or
-            `torch.distributed`, and 0 without them.
-        process_count: how many processes there are; None likewise.
+        process_index: the number of this process; None to take it from `jax.distributed` or
+            `torch.distributed`, or 0 without them.
+        process_count: how many processes there are; None likewise, or 1.
 
     Raises:
         OptionError: there is no such process, or a list does not have a seed for each environment.

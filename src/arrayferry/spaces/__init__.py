@@ -3,8 +3,8 @@
 | file | the one idea |
 |---|---|
 | `members.py` | from an action to what `space.sample()` would have returned in its place |
-| `batched.py` | the spaces of vector environments that have only those of a single one |
-| `casting.py` | observations in the dtypes that their space declares, and rewards in one, checked |
+| `batched.py` | batched spaces for vector environments that declare only those of a single environment |
+| `casting.py` | observations cast to the dtypes that their space declares, rewards to one dtype; checked |
 | `target.py` | a space whose `sample` returns and whose `contains` accepts another framework's arrays |
 """
 

@@ -1,4 +1,4 @@
-"""The spaces of vector environments, batched: some, such as EnvPool's, have only those of a single one."""
+"""Batched spaces of vector environments: some, such as EnvPool's, have only those of a single environment."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["action_space_of", "observation_space_of"]
 
 
 def action_space_of(env: Any) -> spaces.Space[Any]:
-    """Return the space of what `env.step` takes: of a vector environment, of actions for all of it."""
+    """Return the space of what `env.step` takes; for a vector environment, the batched one."""
     return _batched(env, env.action_space, "single_action_space")
 
 
 def observation_space_of(env: Any) -> spaces.Space[Any]:
-    """Return the space of what `env.step` observes: of a vector environment, in all of it."""
+    """Return the space of what `env.step` observes; for a vector environment, the batched one."""
     return _batched(env, env.observation_space, "single_observation_space")
 
 

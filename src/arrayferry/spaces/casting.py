@@ -23,8 +23,8 @@ __all__ = ["cast_reward", "cast_to_space", "known_dtype", "rebuilt", "subspaces"
 def cast_to_space(space: spaces.Space[Any], value: Any, path: str = "obs", share: bool = False) -> Any:
     """Cast the leaves of a value to the dtypes that a space declares.
 
-    A float becomes an integer only if it is whole and in range, an integer a float only if that holds it.
-    Containers come back as themselves; what does not have the structure of the space stays as it is.
+    A float becomes an integer only if it is whole and in range; an integer becomes a float only if it fits
+    exactly. Containers come back as the same type; what does not have the space's structure stays as it is.
 
     >>> space = spaces.Dict(pixels=spaces.Box(0, 255, (2,), np.uint8), lives=spaces.Discrete(4))
     >>> cast_to_space(space, {"pixels": np.array([0.0, 255.0]), "lives": 3})
@@ -37,7 +37,7 @@ def cast_to_space(space: spaces.Space[Any], value: Any, path: str = "obs", share
         share: whether memory is to be shared, so that a cast is refused.
 
     Raises:
-        NarrowingError: a value does not fit, with its path.
+        NarrowingError: a value does not fit; the error has its path.
     """
     if isinstance(space, spaces.Sequence) and space.stack:
         return cast_to_space(space.feature_space, value, path, share)
@@ -75,7 +75,7 @@ def _inner_spaces(space: spaces.Space[Any], value: Any) -> dict[Any, Any] | None
 
 
 def subspaces(space: spaces.Space[Any] | None) -> dict[Any, spaces.Space[Any]]:
-    """Return the spaces in a Dict by their keys, in a Tuple by their positions; in any other, none."""
+    """Return the subspaces of a Dict by key, or of a Tuple by position; none for any other space."""
     if isinstance(space, spaces.Dict):
         return dict(space.spaces)
     return dict(enumerate(space.spaces)) if isinstance(space, spaces.Tuple) else {}
@@ -85,13 +85,13 @@ _containers = TypeCache(container_of)
 
 
 def rebuilt(value: Any, change: Callable[[Any, Any], Any]) -> Any:
-    """Return a container like this one, each of its items changed; its attributes stay as they are."""
+    """Return a container like this one, with each of its items changed; its attributes stay as they are."""
     container = _containers[type(value)]
     if container is None:
         return value
     keys, values = container.open(value)
     names, new = list(keys), []
-    if isinstance(value, MappingProxyType):  # it shows another container
+    if isinstance(value, MappingProxyType):  # a view of another container
         return container.build(value, keys, [rebuilt(one, change) for one in values])
     for index, one in enumerate(values):
         key = names[index] if isinstance(value, Mapping) else index
@@ -124,7 +124,7 @@ def _cast_leaf(
 
 
 def known_dtype(reward_dtype: Any) -> np.dtype[Any] | None:
-    """Return the dtype that an option names, of any framework; raise if there is no such dtype."""
+    """Return the dtype that `reward_dtype` names, from any framework; raise if there is no such dtype."""
     if reward_dtype is None:
         return None
     if dtype_name(reward_dtype) not in STANDARD:
@@ -134,7 +134,7 @@ def known_dtype(reward_dtype: Any) -> np.dtype[Any] | None:
 
 
 def cast_reward(dtype: np.dtype[Any], reward: Any, path: str = "reward") -> Any:
-    """Cast a reward, or each of many; one that the dtype does not hold is refused."""
+    """Cast a reward, or each of several; refuse one that the dtype cannot hold."""
     if container_of(type(reward)) is not None:
         return rebuilt(reward, lambda key, one: cast_reward(dtype, one, f"{path}{key_text(key)}"))
     return _cast_leaf(dtype, reward, path, why="as reward_dtype asks")

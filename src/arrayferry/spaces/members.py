@@ -16,7 +16,7 @@ from arrayferry.errors import FerryError
 
 __all__ = ["EDGE_LINKS", "Caster", "member_caster", "numpy_converter", "shape_of", "to_numpy"]
 
-# The space of the ends of a graph's edges, as `Graph.sample` makes them.
+# The space of the links between a graph's nodes, as `Graph.sample` makes them.
 EDGE_LINKS = spaces.MultiDiscrete([2, 2], dtype=np.int32)
 
 # From a value of the environment's framework to a member of the space; a value that does not have a
@@ -133,7 +133,7 @@ def _(space: spaces.OneOf[Any], to_env: Converter) -> Caster:
     def cast(value: Any) -> Any:
         try:
             which, chosen = value
-            which = np.int64(operator.index(which))  # not int(), which would round
+            which = np.int64(operator.index(which))  # not int(), which would truncate
             return which, casters[which](chosen)
         except (TypeError, ValueError, IndexError):
             return value
@@ -151,7 +151,7 @@ def _unchanged(value: Any) -> Any:
 
 
 def _stack_caster(space: spaces.Space[Any], to_env: Converter) -> Caster:
-    """Cast members stacked along a first axis of any length: only the structure and dtypes are known."""
+    """Return a caster for members stacked along a first axis of any length: it checks no shapes."""
     if isinstance(space, spaces.Dict):
         return _by_key({key: _stack_caster(inner, to_env) for key, inner in space.spaces.items()})
     if isinstance(space, spaces.Tuple):
@@ -172,7 +172,7 @@ def _stacked(value: Any, to_env: Converter) -> Any:
 
 
 def _dtype_caster(dtype: np.dtype[Any], to_env: Converter) -> Caster:
-    """Return what casts an array to the space's dtype, as far as the environment's framework has it."""
+    """Return a caster to the space's dtype, or to the next one that the environment's framework has."""
     framework, device = to_env.framework, to_env.device
     known: dict[tuple[Any, frozenset[str]], Caster] = {}
 
@@ -180,7 +180,7 @@ def _dtype_caster(dtype: np.dtype[Any], to_env: Converter) -> Caster:
         right = cast_for(dtype, available)
         if right is None or dtype_name(old) == right.dtype.name:
             return _unchanged
-        # NumPy considers casts from 64-bit integers to float64 safe, too.
+        # NumPy considers even casts from 64-bit integers to float64 safe.
         is_safe = framework.name == "numpy" and np.can_cast(old, dtype, "safe")
         if is_safe and not (dtype.kind == "f" and np.dtype(old).kind in "iu" and old.itemsize == 8):
             return lambda value: np.asarray(value).astype(dtype)
@@ -201,7 +201,7 @@ def _cast_or_leave(value: Any, dtype: np.dtype[Any], to_env: Converter) -> Any:
     old = value if type(value) is np.ndarray else np.asarray(to_numpy(value))
     if not promotes(old.dtype, dtype):
         return value
-    # A number that is out of range or would be rounded is no member: the environment sees it as it is.
+    # A number that is out of range or would be rounded is not a member: the environment sees it as it is.
     new, lost = cast_exactly(old, dtype)
     if lost:
         return value
@@ -217,6 +217,3 @@ def numpy_converter() -> Converter:
 def to_numpy(value: Any) -> Any:
     """Convert a value to NumPy; numbers stay numbers."""
     return numpy_converter()(value)
-
-
-# ---- the commonest actions, fast ----------------------------------------------------------------------

@@ -22,9 +22,9 @@ _S = TypeVar("_S", bound="spaces.Space[Any]")
 
 
 def convert_space(space: _S, converter: Converter) -> _S:
-    """Return a space that is the same to `isinstance`, and whose samples the converter has converted.
+    """Return a space that is the same to `isinstance`, but whose samples are converted.
 
-    The original is asked for every sample and seed, so both draw from the same random numbers.
+    The original does all the sampling and seeding, so both draw from the same random numbers.
 
     >>> space = convert_space(spaces.Discrete(4, seed=1), Converter("torch"))
     >>> space.sample(), isinstance(space, spaces.Discrete), space.sample() in space
@@ -52,10 +52,10 @@ def _convert_part(part: Any, converter: Converter) -> Any:
 
 
 class _TargetDtype:
-    """A dtype of NumPy, which is also equal to another framework's dtype of the same name.
+    """A NumPy dtype that is also equal to another framework's dtype of the same name.
 
-    Whoever asks whether a sample has its space's dtype gets the right answer, such as PettingZoo's
-    `api_test`; and whatever takes a dtype of NumPy takes this one, for NumPy reads the attribute `dtype`.
+    Code that checks whether a sample has its space's dtype, such as PettingZoo's `api_test`, gets the right
+    answer; and whatever takes a NumPy dtype takes this one, because NumPy reads the attribute `dtype`.
     """
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
@@ -82,7 +82,7 @@ class _TargetDtype:
 
 @cache
 def _converted_class(cls: Any) -> Any:
-    if issubclass(cls, _ConvertedSpace):  # converted before, to a third framework
+    if issubclass(cls, _ConvertedSpace):  # already converted, to a third framework
         return cls
     return type(cls.__name__, (_ConvertedSpace, cls), {"__module__": __name__, "__doc__": cls.__doc__})
 
@@ -94,7 +94,7 @@ class _ConvertedSpace:
     _converter: Converter
 
     def sample(self, mask: Any = None, probability: Any = None, **options: Any) -> Any:
-        """Return a member, converted; masks, probabilities and other options may be of any framework."""
+        """Return a converted member; masks, probabilities and other options may come from any framework."""
         given = {"mask": mask, "probability": _normalized(probability), **options}
         return self._converter.take(
             self._original.sample(
@@ -122,7 +122,7 @@ class _ConvertedSpace:
 
     def _has_sample_dtype(self, x: Any) -> bool:
         """Return whether a value may have the dtype that `dtypes=` gives to samples."""
-        if self._original.dtype is None:  # it has parts, each of its own dtype
+        if self._original.dtype is None:  # it has parts, each with its own dtype
             return bool(self._converter.dtypes)
         new = self._converter.dtypes.get(dtype_name(self._original.dtype))
         return new is not None and dtype_name(getattr(x, "dtype", "")) == new
@@ -133,7 +133,7 @@ class _ConvertedSpace:
 
     @property
     def np_random(self) -> np.random.Generator:
-        """The original's."""
+        """The original's generator."""
         return self._original.np_random
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -165,7 +165,7 @@ def _normalized(probability: Any) -> Any:
 
 
 def _is_in_rounded(space: Any, value: Any) -> bool:
-    """Return whether an array of a narrower float lies between the bounds of a Box, rounded as it was."""
+    """Return whether an array of narrower floats lies within a Box whose bounds are rounded likewise."""
     if not isinstance(space, spaces.Box) or shape_of(value) != space.shape:
         return False
     dtype = value.dtype

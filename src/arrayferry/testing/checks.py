@@ -73,7 +73,7 @@ def check_dtypes(name: str) -> None:
 
 
 def check_layouts(name: str) -> None:
-    """Check that the values arrive, however the source lies in memory."""
+    """Check that the values arrive, however the source is laid out in memory."""
     for layout, lay_out in LAYOUTS.items():
         for dtype in {"uint8", "float32", "int32", "bool"} & find_framework(name).dtypes(None):
             source = lay_out(edges(dtype))
@@ -107,7 +107,7 @@ def check_sharing(name: str) -> None:
 
 
 def check_containers(name: str) -> None:
-    """Check that arrays are converted in containers, and that the original is not written to."""
+    """Check that arrays are converted in containers, which keep their type."""
     array = edges("float32")
     objects = np.array([array, "text"], object)
     for old in {"x": array, "y": "text"}, [array, "text"], (array, "text"), deque([array, "text"]), objects:
@@ -173,7 +173,7 @@ def check_framework(name: str) -> None:
     """Run all checks on a framework.
 
     Args:
-        name: the name that it is registered by.
+        name: the name under which it is registered.
 
     Raises:
         AssertionError: with a line for each check that failed.
@@ -195,7 +195,7 @@ def _failure(check: Callable[[str], None], name: str) -> str:
 
 
 def _both_ways(name: str) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Return targets, each with a function that makes a source for it."""
+    """Yield targets, each with a function that makes a source for it."""
     yield name, lambda: at_offset(edges("float32"), 0)
     yield name, lambda: at_offset(edges("float32"), 4)
     yield name, lambda: convert(edges("float32"), name)
@@ -214,7 +214,7 @@ def _share_memory(source: Any, result: Any) -> bool:
 def _expect_array(result: Any, name: str, wanted: Array, what: str) -> None:
     framework = framework_of(type(result))
     _expect(framework is not None and framework.name == name, f"{what}: it became a {type(result).__name__}")
-    # A framework without 0-d arrays has numbers of its own instead, each type a dtype.
+    # A framework without 0-d arrays has its own types of numbers instead, one for each dtype.
     dtype, shape = getattr(result, "dtype", type(result)), getattr(result, "shape", ())
     found = f"{dtype_name(dtype)}{tuple(shape)}"
     _expect(found == f"{wanted.dtype.name}{wanted.shape}", f"{what}: it became {found}")
@@ -232,5 +232,5 @@ def _expect_error(kind: type[Exception], call: Callable[[], Any], *words: str) -
 
 
 def _expect(condition: bool, message: str) -> None:
-    if not condition:  # no assert statement: python -O leaves those out
+    if not condition:  # not an assert statement: python -O removes those
         raise AssertionError(message)

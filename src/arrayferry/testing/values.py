@@ -1,4 +1,4 @@
-"""Arrays that are difficult to convert, and what to do to them: of every dtype, in every layout."""
+"""Arrays that are difficult to convert, of every dtype and in every layout, and what to do with them."""
 
 from __future__ import annotations
 

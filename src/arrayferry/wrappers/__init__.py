@@ -1,9 +1,9 @@
 # ruff: noqa: F403
-"""The wrappers, by the names that they have in `gymnasium.wrappers`.
+"""The wrappers, under the names that they have in `gymnasium.wrappers`.
 
-To move, replace `gymnasium.wrappers` by `arrayferry.wrappers` in an import. The conversion wrappers are ours;
-those that compute are subclasses of Gymnasium's, which stay in the framework of the arrays that pass, or say
-that they do not; all others are Gymnasium's.
+To migrate, replace `gymnasium.wrappers` with `arrayferry.wrappers` in your imports. The conversion wrappers
+are ours; those that compute are subclasses of Gymnasium's that stay in the framework of the arrays they are
+given, or warn that they do not; all others are Gymnasium's own.
 
 >>> import arrayferry.wrappers
 >>> from arrayferry.wrappers import JaxToTorch, NumpyToTorch, RecordVideo, vector
@@ -21,7 +21,7 @@ from arrayferry.wrappers._wrap import wrap as wrap
 from arrayferry.wrappers.array_conversion import ArrayConversion as ArrayConversion
 from arrayferry.wrappers.pairs import *
 
-if TYPE_CHECKING:  # at run time they are found when they are used
+if TYPE_CHECKING:  # at run time they are looked up when used
     from arrayferry.wrappers.atari_preprocessing import *
     from arrayferry.wrappers.common import *
     from arrayferry.wrappers.rendering import *

@@ -1,4 +1,4 @@
-"""Actions and the action space that an environment has at the moment."""
+"""Actions, and the action space that an environment currently has."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["MakesSpaces", "live_member_caster", "note_mismatch", "owner_of_actio
 
 
 def owner_of_action_space(env: Any, space: spaces.Space[Any]) -> Any:
-    """Return whose `action_space` is this one: asking that environment or wrapper takes the least time."""
+    """Return the environment or wrapper that owns this `action_space`: asking it directly is fastest."""
     owner, theirs = env, (gym.Wrapper.action_space, VectorWrapper.action_space)
     while isinstance(owner, (gym.Wrapper, VectorWrapper)) and owner._action_space is None:
         if type(owner).action_space not in theirs:
@@ -34,9 +34,9 @@ def owner_of_action_space(env: Any, space: spaces.Space[Any]) -> Any:
 
 
 class MakesSpaces:
-    """Stands for an environment whose action space is made when it is asked for: an equal one is the same.
+    """Stands in for an environment whose action space is made on request: an equal one counts as the same.
 
-    Some environments make it anew every time; of some, we make one for a batch of what they have.
+    Some environments make a new one every time; for others, we batch the one that they have.
     """
 
     def __init__(self, env: Any, space: spaces.Space[Any]) -> None:
@@ -44,13 +44,13 @@ class MakesSpaces:
 
     @property
     def action_space(self) -> spaces.Space[Any]:
-        """The known one, unless the environment has another."""
+        """The known space, unless the environment's has changed."""
         now = self._env.action_space
         same = now is self._made_of or now == self._made_of
         return self._space if same else action_space_of(self._env)
 
 
-# The members of a Discrete space up to this size are made beforehand.
+# The members of a Discrete space of up to this size are made in advance.
 _FEW = 10_000
 
 
@@ -65,13 +65,13 @@ def live_member_caster(
     """Return a function that turns actions into members of the owner's current action space.
 
     Args:
-        owner: the environment, or the wrapper whose own action space it is.
+        owner: the environment or wrapper that owns the action space.
         to_env: the converter to the environment's framework.
-        cast: the space's caster, for values that are in that framework.
-        fallback: makes a member of any action; the commonest ones are made in C, where it can.
-        refresh: is given the action when the owner has another action space.
-        reads_at_once: whether the environment has read an action when its step returns, and keeps none: it
-            may be given the agent's own memory.
+        cast: the space's caster, for values already in that framework.
+        fallback: makes a member of any action; where possible, the most common ones are made in C instead.
+        refresh: called with the action when the owner's action space has changed.
+        reads_at_once: whether the environment is done with an action when its step returns, so that it may
+            be given the agent's own memory.
     """
     space = owner.action_space
     if to_env.framework.name == "numpy" and to_env.copy is not False:
@@ -99,13 +99,13 @@ def _cast_integer(
         return refresh(action)
     number, probe = None, _items[type(action)]
     if probe is not None:
-        with suppress(Exception):  # the probe does not know this action
+        with suppress(Exception):  # the probe cannot read this action
             number = probe(action)
     return members[number] if type(number) is int and 0 <= number < len(members) else fallback(action)
 
 
 def _item_of(cls: type) -> Any:
-    """Return a function that gives the Python integer in a scalar or 0-d array, and no other."""
+    """Return a function that reads the Python int in a scalar or 0-d array of this type; None if unknown."""
     if is_registered(cls):
         return None
     if cls is int:
@@ -119,18 +119,18 @@ def _item_of(cls: type) -> Any:
 
 
 def _reader_of(hook: str, cls: type) -> Any:
-    """Return a framework's fast way from its arrays to NumPy, `to_private` or `to_view`; or None."""
+    """Return a framework's fast path from its arrays to NumPy (`to_private` or `to_view`), or None."""
     framework = None if is_registered(cls) else framework_of(cls)
     return framework and getattr(framework._fast, hook)(cls)
 
 
-# For all spaces, so that the first step of a wrapper takes no longer than the second.
+# Shared by all spaces, so that a wrapper's first step takes no longer than its second.
 _items = TypeCache(_item_of)
 _copiers = TypeCache(partial(_reader_of, "to_private"))
 _viewers = TypeCache(partial(_reader_of, "to_view"))
 
 
-# As many numbers as a message shows one by one.
+# The most numbers that a message lists one by one.
 _SHOWN = 8
 
 
@@ -139,7 +139,7 @@ def note_mismatch(
 ) -> None:
     """Add to an environment's error what arrived and what its action space takes, if they disagree."""
     is_ours = isinstance(error, FerryError) and error.where.startswith("action")
-    if is_ours or is_registered(type(action)):  # nobody's function is asked about a value twice
+    if is_ours or is_registered(type(action)):  # a user's function never gets a value twice
         return
     # A note must not replace the error, nor fill the screen.
     with suppress(Exception), np.printoptions(threshold=_SHOWN, edgeitems=2, linewidth=200):

@@ -20,7 +20,7 @@ __all__ = ["AgentsBoundary", "AllAgents", "cast_agents_reset", "cast_agents_step
 
 
 class AllAgents:
-    """An environment as no single agent sees it: its action space says nothing."""
+    """An environment seen from no agent in particular: its action space says nothing."""
 
     action_space: spaces.Space[Any] = spaces.Space()
 
@@ -36,16 +36,16 @@ class _OneAgent:
 
     @property
     def action_space(self) -> spaces.Space[Any]:
-        """The agent's own."""
+        """The agent's own action space."""
         space: spaces.Space[Any] = self.env.action_space(self._agent)
         return space
 
 
 class AgentsBoundary(Boundary):
-    """Converts dicts by agent: rewards and dones are numbers and flags, one for each of them.
+    """Converts dicts keyed by agent: rewards and dones hold one number or flag per agent.
 
-    What comes out is converted at once. For what goes in there is a boundary for each agent, made when it
-    first acts. The arguments are those of `Boundary`; the environment is an `AllAgents`.
+    What comes out is converted in one go. What goes in passes a boundary per agent, which is made when the
+    agent first acts. The arguments are those of `Boundary`; the environment is an `AllAgents`.
     """
 
     def __init__(self, env: AllAgents, *arguments: Any, **options: Any) -> None:
@@ -53,7 +53,7 @@ class AgentsBoundary(Boundary):
         super().__init__(env, *arguments, **options)
 
     def _set_env_framework(self, env_xp: Namespace, device: Any) -> None:
-        self._agents.clear()  # they know another framework
+        self._agents.clear()  # they were made for another framework
         super()._set_env_framework(env_xp, device)
         self.convert_action = self._convert_actions
 
@@ -81,12 +81,12 @@ class AgentsBoundary(Boundary):
         return made
 
     def refresh_action_space(self) -> None:
-        """Forget the agents of the last episode; the others know when they have another action space."""
+        """Forget agents that are gone; the others notice by themselves when their action space changes."""
         for agent in self._agents.keys() - set(getattr(self._env.env, "agents", ())):
             del self._agents[agent]
 
     def add_note(self, error: Exception, action: Any) -> None:
-        """Add what arrived and what the action spaces take, agent by agent; and whose action did not."""
+        """Add what arrived and what each agent's space takes, and which agents are missing or unknown."""
         is_ours = isinstance(error, FerryError) and error.where.startswith("action")
         if is_ours or not isinstance(action, Mapping):
             return
@@ -115,10 +115,10 @@ class AgentsBoundary(Boundary):
 
 
 def _each(values: Any, passes: type, change: Callable[[Any, Any], Any]) -> Any:
-    """Return a mapping like this one, each value changed that is not of the type that passes."""
+    """Return a mapping like this one, with every value changed that is not of the type `passes`."""
     if type(values) is not dict and type(values) is not defaultdict:
         return rebuilt(values, lambda key, one: one if type(one) is passes else change(key, one))
-    new = values.copy()  # the commonest ones, fast
+    new = values.copy()  # a fast path for the most common types
     for key, one in values.items():
         if type(one) is not passes:
             new[key] = change(key, one)
@@ -126,8 +126,8 @@ def _each(values: Any, passes: type, change: Callable[[Any, Any], Any]) -> Any:
 
 
 def find_space(find: Callable[[Any], spaces.Space[Any]], agent: Hashable) -> spaces.Space[Any] | None:
-    """Return the space of an agent; None for what is no agent, such as a key "common" among observations."""
-    with suppress(Exception):  # how an environment says that it does not know one is its own business
+    """Return an agent's space; None for a key that is not an agent, such as "common" in observations."""
+    with suppress(Exception):  # environments differ in how they reject an unknown agent
         return find(agent)
     return None
 
@@ -137,13 +137,13 @@ def _path(name: str, agent: Hashable) -> str:
 
 
 def cast_agents_step(env: Any, share: bool, result: Any) -> tuple[Any, ...]:
-    """Return what a step returned, each observation in the dtypes of its agent's space."""
+    """Return a step's result, with each observation in the dtypes of its agent's space."""
     obs, *rest = checked("step", STEP, result)
     return (_cast(env, share, obs), *rest)
 
 
 def cast_agents_reset(env: Any, share: bool, result: Any) -> tuple[Any, ...]:
-    """Return what a reset returned, each observation in the dtypes of its agent's space."""
+    """Return a reset's result, with each observation in the dtypes of its agent's space."""
     obs, infos = checked("reset", RESET, result)
     return _cast(env, share, obs), infos
 

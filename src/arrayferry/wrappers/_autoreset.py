@@ -57,12 +57,12 @@ def reset_finished(env: Any, terminated: Any, truncated: Any) -> None:
 
 
 def _is_by_environment(final: Any) -> bool:
-    """Return whether there is one final observation or None for each environment, not a batch of them."""
+    """Return whether each environment has an observation or None of its own, not a row in a batch."""
     return isinstance(final, list) or (isinstance(final, np.ndarray) and final.dtype == object)
 
 
 def with_cast_final(env: Any, share: bool, info: Any) -> Any:
-    """Return an info, its final observations in the dtypes of their space."""
+    """Return an info with its final observations in the dtypes of their space."""
     is_vector = isinstance(env, VectorEnv) and isinstance(info, dict)
     final = info.get("final_obs") if is_vector else None
     if final is None:
@@ -78,14 +78,14 @@ def with_cast_final(env: Any, share: bool, info: Any) -> Any:
 
 
 def _is_over(flag: Any) -> bool:
-    """Return whether an episode is over; with many agents, as RLlib says it, or if all of them are done."""
+    """Return whether an episode is over; with many agents, by RLlib's `__all__`, or if all are done."""
     if isinstance(flag, Mapping):
         return bool(flag.get("__all__", flag and all(flag.values())))
     return bool(flag)
 
 
 def with_dense_final(env: VectorEnv[Any, Any, Any], result: Any) -> tuple[Any, ...]:
-    """Return what a step returned, its final observations as one batch instead of an object array."""
+    """Return a step's result, with its final observations as one batch instead of an object array."""
     *others, info = checked("step", STEP, result)
     final = info.get("final_obs") if isinstance(info, dict) else None
     if final is not None and _is_by_environment(final):

@@ -1,4 +1,4 @@
-"""What all wrappers share, and what a named pair adds to either."""
+"""What all wrappers share, and what a named pair adds."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ConversionWrapper(Generic[ArrayT]):
         prepare: list[Prepare],
         own_options: dict[str, Any],
     ) -> None:
-        """Take what all wrappers take; `prepare` and `own_options` are what one of them adds."""
+        """Take the arguments of all wrappers; `prepare` and `own_options` are what one wrapper adds."""
         refuse_choice("spaces", spaces, "env", "target")
         if isinstance(dtypes, str) and dtypes != "space":
             hint = 'pass "space", or a mapping such as {"float64": "float32"}'
@@ -60,8 +60,7 @@ class ConversionWrapper(Generic[ArrayT]):
         arguments = self._boundary.arguments() | ({"dtypes": dtypes} if by_space else {})
         self._record(**arguments, spaces=spaces, sanitize=recorded(sanitize), **own_options)
         super().__init__(env)  # type: ignore[call-arg]  # Gymnasium's or PettingZoo's wrapper
-        # What is done to the results of a step and of a reset before they are converted, by functions that
-        # can be pickled.
+        # Applied to the results of a step or a reset before they are converted. The functions can be pickled.
         self._prepare: list[Prepare] = [partial(self._cast_step, env, share)] * by_space + prepare
         self._prepare_reset: list[Prepare] = [partial(self._cast_reset, env, share)] * by_space
         if spaces == "target":
@@ -82,7 +81,7 @@ class ConversionWrapper(Generic[ArrayT]):
         """Take a step, with an action (or one for each environment) of any framework."""
         boundary = self._boundary
         try:
-            # Nothing here holds what arrives: the sanitizer counts who does.
+            # No variable holds the converted action: the sanitizer counts who does.
             box = [self.env.step(boundary.convert_action(action))]
         except Exception as error:
             boundary.add_note(error, action)
@@ -103,7 +102,7 @@ class ConversionWrapper(Generic[ArrayT]):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[ArrayT, dict[str, Any]]:
-        """Start an episode; options may be of any framework."""
+        """Start an episode; arrays in the options may be of any framework."""
         return self._converted_reset(
             [self.env.reset(seed=seed, options=self._boundary.convert_options(options))]
         )
@@ -148,7 +147,7 @@ class ConversionWrapper(Generic[ArrayT]):
 class Pair:
     """Binds the two frameworks of a wrapper, and nothing else.
 
-    A pair is a row: `class NumpyToTorch(Pair, ArrayConversion["torch.Tensor"], pair="numpy torch")`.
+    A pair is one line: `class NumpyToTorch(Pair, ArrayConversion["torch.Tensor"], pair="numpy torch")`.
     """
 
     _pair: ClassVar[tuple[str, str]]
@@ -160,7 +159,7 @@ class Pair:
             source, target = pair.split()
             cls._pair = source, target
 
-    if not TYPE_CHECKING:  # the pairs' own classes say which options these are
+    if not TYPE_CHECKING:  # the pairs' own classes declare the options
 
         def __init__(self, env, device=None, **options):
             """Wrap an environment; `device` is the agent's, and the options are `ArrayConversion`'s."""
@@ -173,5 +172,5 @@ class Pair:
 
     @property
     def device(self) -> Any:
-        """Where the agent's arrays go, as it was given; of a copy, by name."""
+        """Where the agent's arrays go, as it was given; in an unpickled copy, by name."""
         return self._boundary.target_device

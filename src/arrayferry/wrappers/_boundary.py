@@ -1,6 +1,6 @@
 """The boundary between an environment and its agent: actions go in, what a step returns comes out.
 
-What a step returns, and which of it are numbers and flags, is known here and nowhere below.
+What a step returns, and which parts of it are numbers and flags, is known here and nowhere below.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ _T = TypeVar("_T")
 RESET = ("obs", "info")
 STEP = ("obs", "reward", "terminated", "truncated", "info")
 
-# After this many warnings nobody reads more, and the paths take time.
+# Nobody reads more warnings than this, and making the paths takes time.
 _MANY_WARNINGS = 100
 
-# Another process than this one was forked.
+# A process with another id was forked from this one.
 _IMPORTED_IN = os.getpid()
 
 
@@ -65,8 +65,8 @@ class Boundary:
 
     Args:
         env: the environment; actions arrive as members of its action space.
-        env_xp: the environment's framework; None to learn it: from what the environment is and holds, or
-            from the first array that it returns.
+        env_xp: the environment's framework; None to learn it from the environment's class and attributes,
+            or from the first array that it returns.
         target_xp: the agent's framework.
         env_device: where actions go.
         target_device: where everything else goes.
@@ -78,11 +78,11 @@ class Boundary:
         action_name: what an action is called in messages.
 
     Attributes:
-        outgoing: converts what comes out; of a vector environment whose rows go to many devices, the rows.
-        local: converts everything else.
-        action_space: the one that actions are members of.
+        outgoing: converts what comes out; if a vector environment's rows go to many devices, only the rows.
+        local: converts everything else that comes out.
+        action_space: the space that actions become members of.
         convert_action: from an action to a member of the action space, in the environment's framework.
-        convert_step: from a list that alone holds what a step returned, to the same for the agent.
+        convert_step: from a list with the only reference to a step's result, to the result for the agent.
         convert_reset: the same for a reset.
     """
 
@@ -139,7 +139,7 @@ class Boundary:
         )
 
     def _reading_rows(self, name: str, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return a function that is given only this process's rows of what the agent passes."""
+        """Return a function that converts only this process's rows of what the agent passes."""
         if not self._is_split:
             return convert
         read = row_reader(name, self.outgoing)
@@ -182,7 +182,7 @@ class Boundary:
         return split_observation(slot, self._env, self.outgoing, self.local)
 
     def _info(self) -> Slot:
-        # The infos of two processes have different keys: they stay where they are made.
+        # The keys of infos differ between processes, so an info stays in the process that made it.
         slot = Slot("info")
         return converted_by(self.local, slot) if self._is_split else slot
 
@@ -202,13 +202,13 @@ class Boundary:
         finish = self._number if is_python else to_target.take
 
         def cast(reward: Any) -> Any:
-            self.learn_from([reward])  # as it is
+            self.learn_from([reward])  # before it is cast
             return finish(cast_reward(dtype, reward))
 
         return Slot("reward", scalar=cast)
 
     def _refuse_if_unusable(self) -> None:
-        """Raise where the environment's framework cannot compute: JAX in a forked process."""
+        """Raise if the environment's framework cannot compute here, as JAX cannot in a forked process."""
         if os.getpid() == _IMPORTED_IN:
             return
         found = detect_framework(self._env) if self._is_learning else None
@@ -216,7 +216,7 @@ class Boundary:
         framework.devices.find(None)
 
     def convert_options(self, options: _T) -> _T:
-        """Convert the arrays among a call's options to the environment's framework; numbers stay numbers."""
+        """Convert the arrays in a call's options to the environment's framework; numbers stay numbers."""
         self._refuse_if_unusable()
         if options and self._is_learning:
             self._detect()
@@ -226,9 +226,9 @@ class Boundary:
     def convert_space(
         self, space: spaces.Space[Any], *, of_actions: bool = False, single: bool = False
     ) -> spaces.Space[Any]:
-        """Return a space of the environment's as the agent sees it; `dtypes` does not cast actions.
+        """Return one of the environment's spaces as the agent sees it; `dtypes` does not cast actions.
 
-        What belongs to a single one of many environments has no rows to split.
+        The space of a single one of many environments has no rows to split.
         """
         out = self.local if single else self.outgoing
         dtypes = None if of_actions else out.dtypes
@@ -245,14 +245,14 @@ class Boundary:
         if self._is_learning and (framework := framework_of(type(reward))) is not None:
             self._learn(framework, reward)
         try:
-            # Not float() of an array: torch and NumPy warn about some that have a number to give.
+            # Not float(array): torch and NumPy warn about some arrays that do hold a single number.
             return float(reward.item() if hasattr(reward, "item") else reward)
         except (TypeError, ValueError, RuntimeError, OverflowError):
-            return self._converted("reward", reward)  # many rewards: of objectives, or of agents
+            return self._converted("reward", reward)  # several rewards: one per objective or agent
 
     def _flag(self, name: str, value: Any) -> Any:
         is_objects = isinstance(value, np.ndarray) and value.dtype.hasobject
-        if container_of(type(value)) is not None or is_objects:  # of many agents
+        if container_of(type(value)) is not None or is_objects:  # one flag per agent
             return self._converted(name, value)
         try:
             single = value.item() if hasattr(value, "item") else value
@@ -270,7 +270,7 @@ class Boundary:
     # ---- the environment's framework, learned ---------------------------------------------------------
 
     def _detect(self) -> None:
-        """Learn the environment's framework before anything goes in; NumPy is assumed if nothing tells."""
+        """Learn the environment's framework before anything goes in; assume NumPy if nothing reveals it."""
         if not self._has_assumed_numpy and (found := detect_framework(self._env)) is not None:
             framework, device = found
             self._is_learning = False
@@ -283,8 +283,8 @@ class Boundary:
             any(self._learn(framework, array) for framework, array in arrays_in(values))
 
     def _learn(self, framework: Framework, array: Any) -> bool:
-        """Learn the environment's framework and device from an array of its own; return whether it did."""
-        # Text says nothing: an environment of any framework has it.
+        """Learn the environment's framework and device from one of its arrays; return whether it is known."""
+        # Text reveals nothing: environments of every framework return it.
         if self._is_learning and can_make_arrays(framework) and is_known(getattr(array, "dtype", "")):
             here = framework.devices.of(array) if self._env_device is None else self._env_device
             self._is_learning = False
@@ -294,14 +294,14 @@ class Boundary:
                 self._is_learning = True
                 raise
             if self._has_assumed_numpy and framework.name != "numpy":
-                what = f"this environment returns {framework.name} arrays, but was given NumPy's before that"
+                what = f"this environment returns {framework.name} arrays, but was first given NumPy arrays"
                 warn_caller(f'{what}: pass env_xp="{framework.name}"', FrameworkWarning)
         return not self._is_learning
 
     # ---- recorded, pickled, warned --------------------------------------------------------------------
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments, frameworks and devices by name, as they are recorded in a spec."""
+        """Return the arguments as a spec records them, with frameworks and devices by name."""
         return {
             "env_xp": None if self._is_learning else self.incoming.framework.name,
             "target_xp": self.outgoing.framework.name,
@@ -325,7 +325,7 @@ class Boundary:
 
 
 def _name_of_device(device: Any) -> Any:
-    """Return the name of a device of any framework that is imported."""
+    """Return the name of a device of any imported framework."""
     if device is None or isinstance(device, (str, dict)):
         return device
     for framework in registered().values():
@@ -345,12 +345,12 @@ def _rebuild(kind: type[Boundary], env: Any, arguments: dict[str, Any], scalars:
 
 
 def checked(call: str, names: Sequence[str], values: Any) -> tuple[Any, ...]:
-    """Return what an environment's method returned, if it is as many values as there are names."""
+    """Return the values that an environment's method returned, if there are as many as names."""
     if isinstance(values, (tuple, list)) and len(values) == len(names):
         return tuple(values)
     is_many = isinstance(values, (tuple, list))
     got = f"{len(values)} values" if is_many else with_article(type(values).__name__)
     raise UnsupportedError(
         f"the environment's {call}() returned {got}, not ({', '.join(names)})",
-        "is it of an older interface? Gymnasium's documentation says how to make it a gymnasium.Env",
+        "does it use an older interface? Gymnasium's documentation says how to turn it into a gymnasium.Env",
     )

@@ -21,10 +21,11 @@ _JAX = ("gymnasium.envs.functional_jax_env", "arrayferry.envs._environments")
 
 
 def detect_framework(env: Any) -> tuple[Framework, Any] | None:
-    """Return the framework and the device of the arrays that an environment takes; None if nothing tells.
+    """Return the framework and the device of the arrays that an environment takes; None if unknown.
 
-    An inner conversion wrapper knows it; otherwise the environment's class tells, or the arrays that it
-    and what it wraps hold. NumPy arrays tell nothing, because environments of all frameworks hold some.
+    An inner conversion wrapper knows it; otherwise the environment's class reveals it, or the arrays that it
+    and what it wraps hold. The answer is never NumPy, whose arrays environments of all frameworks hold; where
+    these are the majority, it is None.
     """
     for layer in _layers(env):
         if (boundary := getattr(layer, "_boundary", None)) is not None:
@@ -42,7 +43,7 @@ def _layers(env: Any) -> Iterator[Any]:
     while hasattr(env, "__dict__") and id(env) not in seen:
         seen.add(id(env))
         yield env
-        env = vars(env).get("env", vars(env).get("aec_env"))  # as PettingZoo's aec_to_parallel has it
+        env = vars(env).get("env", vars(env).get("aec_env"))  # the latter in PettingZoo's aec_to_parallel
 
 
 def _most_frequent(arrays: list[tuple[Framework, Any]]) -> tuple[Framework, Any] | None:
@@ -58,7 +59,7 @@ def _most_frequent(arrays: list[tuple[Framework, Any]]) -> tuple[Framework, Any]
 
 
 def arrays_in(value: Any) -> Iterator[tuple[Framework, Any]]:
-    """Yield the first arrays in plain containers, with their frameworks; text says nothing."""
+    """Yield the first arrays in plain containers, with their frameworks; text is left out."""
     todo, seen = deque([value]), set[int]()
     while todo and len(seen) < _MANY:
         one = todo.popleft()
@@ -79,6 +80,6 @@ def arrays_in(value: Any) -> Iterator[tuple[Framework, Any]]:
             todo.extend(vars(one).values())
 
 
-# So many objects are looked at, at most.
+# The most objects that are looked at.
 _MANY = 1000
 _SCALARS = (str, bytes, bool, int, float, type(None))

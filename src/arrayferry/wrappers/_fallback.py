@@ -1,4 +1,4 @@
-"""Wrappers of Gymnasium's that compute with NumPy, and say so around an environment of another framework."""
+"""Gymnasium's wrappers that compute with NumPy, and warn around an environment of another framework."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ComputesWithNumpy"]
 
 
 class ComputesWithNumpy:
-    """Warns at the first reset, where what comes in is not NumPy's and what comes out is."""
+    """Warns at the first reset if arrays other than NumPy's come in, because NumPy's come out."""
 
     env: Any
     _has_warned = False
@@ -24,7 +24,7 @@ class ComputesWithNumpy:
             found = detect_framework(self.env)
             if found is not None and found[0].name != "numpy":
                 name, framework = type(self).__name__, found[0].name
-                what = f"{name} computes with NumPy, and the environment in it returns {framework} arrays"
+                what = f"{name} computes with NumPy, but the environment inside it returns {framework} arrays"
                 remedy = f"put it inside the conversion: arrayferry.wrap({name}(env, ...), {framework!r})"
                 warn_caller(f"{what}: {remedy}", FrameworkWarning)
         result: tuple[Any, dict[str, Any]] = super().reset(seed=seed, options=options)  # type: ignore[misc]

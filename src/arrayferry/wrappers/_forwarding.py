@@ -1,6 +1,6 @@
 """What a vector environment has beyond Gymnasium's interface, seen through its wrappers.
 
-Gymnasium's single wrappers have `get_wrapper_attr` for this; its vector wrappers have nothing.
+Gymnasium's single wrappers have `get_wrapper_attr` for this; its vector wrappers have no equivalent.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ __all__ = ["Forwarding", "converted"]
 
 
 class Forwarding:
-    """Shows the public attributes of the layers below, such as `autoreset_mode`, of the outermost first."""
+    """Exposes the public attributes of the layers below, such as `autoreset_mode`, outermost first."""
 
     if not TYPE_CHECKING:  # a type checker still finds misspelt names
 
         def __getattr__(self, name: str) -> Any:
-            layer = self.__dict__.get("env")  # there is none before `__init__`, and while it is unpickled
+            layer = self.__dict__.get("env")  # missing before `__init__`, and during unpickling
             if layer is None or name.startswith("_"):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             while isinstance(layer, VectorWrapper) and not hasattr(layer, name):
@@ -53,8 +53,8 @@ def _receive_reset(wrapper: Any, call: Any, *args: Any, **kwargs: Any) -> Any:
     return wrapper._converted_reset([call(*args, **kwargs)])
 
 
-# By name: AsyncVectorEnv has the first four, EnvPool and ALE the others. What they start, `async_reset` too,
-# is received as a step.
+# By name: AsyncVectorEnv has the first four, EnvPool and ALE the others. `recv` returns what a step does,
+# even after `async_reset`.
 _CONVERTED = {
     "step_async": _send,
     "step_wait": _receive,
@@ -67,5 +67,5 @@ _CONVERTED = {
 
 
 def converted(wrapper: Any, name: str, found: Any) -> Any:
-    """Return a forwarded attribute; a method that carries arrays, with its conversions."""
+    """Return a forwarded attribute; a method that carries arrays also converts them."""
     return partial(_CONVERTED[name], wrapper, found) if name in _CONVERTED else found

@@ -1,7 +1,7 @@
 """`array_conversion`, the function that Gymnasium's users extend, and the namespaces that it hands out.
 
-In Gymnasium it is a `functools.singledispatch`. Here `convert` asks its table, so that what is registered
-counts wherever a value is converted.
+In Gymnasium it is a `functools.singledispatch`. Here `convert` consults its table, so that registered
+functions apply wherever a value is converted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 
 _T = TypeVar("_T")
 
-Array = Any  # as Gymnasium has them
+Array = Any  # as in Gymnasium
 Device = Any
 
 
@@ -70,9 +70,9 @@ def module_name_to_namespace(name: str) -> ModuleType:
 
 
 def _convert_unregistered(value: Any, xp: Namespace, device: Device | None = None) -> Any:
-    """Convert a value as if nothing were registered for its own type; what is inside it, as usual.
+    """Convert a value as if nothing were registered for its own type, and what is inside it as usual.
 
-    So a registered function may call what `dispatch` returned before it.
+    This lets a registered function call what `dispatch` returned before it was registered.
     """
     converter = make_converter(xp, device, None, ())
     found: Any = converter._decide_unregistered(type(value))
@@ -97,7 +97,7 @@ def _registrable(function: Callable[..., _T]) -> _SingleDispatchCallable[_T]:
     table: Any = singledispatch(_convert_unregistered)
 
     def register(cls: Any, func: Any = None) -> Any:
-        """Register a function `(value, xp, device=None)` for a type, an ABC, or what its annotation says."""
+        """Register a function `(value, xp, device=None)` for a type, an ABC, or its annotated type."""
         done = table.register(cls, func)
         if func is None and done is not cls:  # a decorator
             return lambda func: register(cls, func)
@@ -124,9 +124,9 @@ def _registrable(function: Callable[..., _T]) -> _SingleDispatchCallable[_T]:
 def array_conversion(value: Any, xp: Namespace, device: Device | None = None) -> Any:
     """Convert a value to the framework `xp`: `convert`, by the name that Gymnasium gave it.
 
-    It is extended as in Gymnasium, and what is registered counts wherever a value is converted. A registered
-    function gets the namespace and the device. Those of `arrayferry.register_leaf` come first, and get the
-    converter, which knows the other options too.
+    Extend it as in Gymnasium: registered functions apply wherever a value is converted. They get the
+    namespace and the device. Functions registered by `arrayferry.register_leaf` take precedence, and get the
+    converter, which also knows the other options.
 
     >>> array_conversion({"reward": 1.5, "mission": "go left"}, np)
     {'reward': array(1.5), 'mission': 'go left'}
@@ -140,19 +140,19 @@ def array_conversion(value: Any, xp: Namespace, device: Device | None = None) ->
     return convert(value, xp, device)
 
 
-# Gymnasium names them after the source, too: `numpy_to_torch`, `jax_to_torch`. Here they take any.
+# Gymnasium also names these after their source: `numpy_to_torch`, `jax_to_torch`. Ours take any source.
 
 
 def to_numpy(value: Any, device: Device | None = None) -> Any:
-    """Convert a value, of arrays of any framework, to NumPy."""
+    """Convert a value with arrays of any framework to NumPy."""
     return convert(value, "numpy", device)
 
 
 def to_jax(value: Any, device: Device | None = None) -> Any:
-    """Convert a value, of arrays of any framework, to JAX."""
+    """Convert a value with arrays of any framework to JAX."""
     return convert(value, "jax", device)
 
 
 def to_torch(value: Any, device: Device | None = None) -> Any:
-    """Convert a value, of arrays of any framework, to torch."""
+    """Convert a value with arrays of any framework to torch."""
     return convert(value, "torch", device)

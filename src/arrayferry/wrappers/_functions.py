@@ -1,6 +1,6 @@
-"""The functions of wrappers that transform arrays where they are.
+"""The functions of wrappers that transform arrays in their own framework, on their own device.
 
-On NumPy arrays they do what Gymnasium's do. They can be pickled, and take batches as well.
+On NumPy arrays they do what Gymnasium's do. They can be pickled, and also take batches.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Clip:
             return np.clip(value, self.low, self.high)
         for bound, limit in zip(self._bounds, (place.xp.maximum, place.xp.minimum)):
             if (there := bound.at(place)) is not None:
-                # A bound does not widen a float.
+                # A bound must not widen a float.
                 there = place.cast(there, dtype_name(value.dtype)) if is_float(value) else there
                 value = limit(value, there)
         return value
 
 
 class ClipToSpace:
-    """Clips actions to the action space that an environment has at that moment."""
+    """Clips actions to the action space that an environment currently has."""
 
     def __init__(self, env: Any) -> None:
         self._env, self._clip = env, Clip(None, None)
@@ -67,7 +67,7 @@ class Rescale:
         self._arguments = box, low, high, is_backward
         _, forward, backward = rescale_box(box, low, high)
         self._on_numpy = backward if is_backward else forward
-        # The line that `forward` is: its values at 0 and 1 tell, in float64 beyond the box's own rounding.
+        # `forward` is a line, given by its values at 0 and 1: in float64, to avoid the box's own rounding.
         intercept = forward(np.zeros(box.shape))
         gradient = forward(np.ones(box.shape)) - intercept
         self._gradient = Constant(gradient.astype(box.dtype))
@@ -112,15 +112,15 @@ class Flatten:
         return spaces.flatten(self._space, value) if type(value) in NUMPY else self.at(place_of(value), value)
 
     def at(self, place: Place | None, value: Any) -> Any:
-        """Return a flat array; the place of the value is known."""
+        """Return a flat array of a value whose place is known."""
         if place is None:
             return spaces.flatten(self._space, value)
-        if self._leaves is None:  # text and graphs are not flattened by array functions
+        if self._leaves is None:  # array functions cannot flatten text and graphs
             return place.asarray(spaces.flatten(self._space, to_numpy(value)))
         return self._flat(place, value, ())
 
     def batch(self, place: Place, value: Any, num_envs: int) -> Any:
-        """Return a flat array for each of many members; None if there is no function for this space."""
+        """Return a flat row for each of many members; None if array functions cannot flatten the space."""
         return None if self._leaves is None else self._flat(place, value, (num_envs,))
 
     def _flat(self, place: Place, value: Any, shape: tuple[int, ...]) -> Any:
@@ -131,7 +131,7 @@ class Flatten:
                 owner, number = (constant.at(place) for constant in one_hot)
                 part = (part if owner is None else place.xp.take(part, owner, axis=-1)) == number
             parts.append(place.cast(place.cast(part, dtype), self._dtype))
-        return place.xp.concat(parts, axis=-1)  # a copy, also of one
+        return place.xp.concat(parts, axis=-1)  # a copy, even of a single part
 
 
 def _is_plain(space: spaces.Space[Any]) -> bool:
@@ -149,15 +149,15 @@ _Leaf: TypeAlias = "tuple[tuple[Any, ...], str, tuple[Constant, Constant] | None
 
 
 def _leaves(space: Any, path: tuple[Any, ...] = ()) -> Iterator[_Leaf]:
-    """Yield for each leaf its path, its dtype, and what makes it one-hot if it is a number of choices."""
+    """Yield for each leaf its path, its dtype, and what makes it one-hot if it is one or more choices."""
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
         for key, part in _parts(space):
             yield from _leaves(part, (*path, key))
     elif isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
         counts = np.ravel(space.n if isinstance(space, spaces.Discrete) else space.nvec)
         starts = np.broadcast_to(np.ravel(space.start), counts.shape)
-        # For every element of the result, the choice that it is about if there are many, and the number
-        # that makes it 1.
+        # For each element of the result: the choice that it belongs to, if there are several, and the number
+        # for which it is 1.
         owner = np.repeat(np.arange(counts.size), counts) if counts.size > 1 else None
         number = np.concatenate([start + np.arange(count) for start, count in zip(starts, counts)])
         yield path, space.dtype.name, (Constant(owner), Constant(number.astype(space.dtype)))
@@ -166,7 +166,7 @@ def _leaves(space: Any, path: tuple[Any, ...] = ()) -> Iterator[_Leaf]:
 
 
 def stack(space: Any, items: list[Any], out: Any) -> Any:
-    """Stack members of a space where the last of them is; of NumPy's, in the form of `out`."""
+    """Stack members of a space at the place of the last one; NumPy's in the form of `out`."""
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
         parts = {key: stack(part, [item[key] for item in items], out[key]) for key, part in _parts(space)}
         return parts if isinstance(space, spaces.Dict) else tuple(parts.values())

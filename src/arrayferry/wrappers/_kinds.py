@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Kind:
-    """What `wrap` does with the environments of a class. Functions are named `"module:function"`, or given.
+    """What `wrap` does with the environments of a class. Functions may be named, as `"module:function"`.
 
     Attributes:
         adapt: `adapt(env, num_envs)` returns a Gymnasium environment, which is then wrapped as usual; single
@@ -54,8 +54,8 @@ def _jax(interface: str) -> Kind:
 
 # What to do instead, where that takes more than a few words.
 _OLD_GYM = (
-    "it is of gym, which Gymnasium replaces: shimmy.GymV26CompatibilityV0(env=env) makes it a gymnasium.Env, "
-    "and shimmy.GymV21CompatibilityV0 one of gym before 0.26 (pip install shimmy)"
+    "it is an environment of gym, Gymnasium's predecessor: wrap it in shimmy.GymV26CompatibilityV0(env=env), "
+    "or shimmy.GymV21CompatibilityV0 for gym before 0.26 (pip install shimmy)"
 )
 _VEC_ENV = (
     "it already returns what Stable-Baselines3 takes: wrap the environments that it is made of, as in "
@@ -71,7 +71,7 @@ _LOSES_STEPS = (
     "it discards the steps of all other environments when it resets one: wrap it before other wrappers"
 )
 
-# One row for each class. What is only refused comes last.
+# One row per class; those that are only refused come last.
 _KINDS: dict[str | type, Kind] = {
     "pettingzoo:AECEnv": Kind(wrapper="arrayferry.wrappers.pettingzoo:AECArrayConversion"),
     "pettingzoo:ParallelEnv": Kind(wrapper="arrayferry.wrappers.pettingzoo:ParallelArrayConversion"),
@@ -97,12 +97,12 @@ _KINDS: dict[str | type, Kind] = {
 
 
 def register_kind(of: str | type, kind: Kind) -> None:
-    """Let `wrap` take the environments of a class, given by its name or itself."""
+    """Let `wrap` take the environments of a class, given by name or as itself."""
     _KINDS[of] = kind
 
 
 def find_kind(env: Any) -> Kind | None:
-    """Return what is known of an environment's class, or of the first item of a pair `(env, params)`."""
+    """Return what is known about the class of an environment, or of the one in a pair `(env, params)`."""
     if type(env) is tuple and len(env) == 2:
         env = env[0]
     return _kind_of(type(env))
@@ -117,7 +117,7 @@ def _kind_of(cls: type) -> Kind | None:
 
 
 def in_words(value: Any) -> str:
-    """Return what somebody has passed instead of an environment, for a message."""
+    """Describe, for a message, what was passed instead of an environment."""
     if isinstance(value, type):
         return f"the class {value.__qualname__}"
     return repr(value) if isinstance(value, str) else with_article(type(value).__qualname__)
@@ -153,7 +153,7 @@ def hint_for(value: Any, wrapper: str = "") -> str:
 
 
 def means_environment(value: Any) -> bool:
-    """Return whether a value is an environment of any known kind, or something to make one of."""
+    """Return whether a value is an environment of any known kind, or something to make one from."""
     return _is_environment(type(value)) or find_kind(value) is not None or how_to_make(value) is not None
 
 

@@ -16,7 +16,7 @@ __all__ = ["opened"]
 
 @contextmanager
 def opened(env: Any) -> Iterator[Any]:
-    """Give an environment as Gymnasium's; one that is named by its id is made, and closed at the end."""
+    """Yield an environment as Gymnasium's; one given by its id is made here, and closed at the end."""
     if not isinstance(env, str):
         kind = find_kind(env)
         yield env if kind is None or kind.adapt is None else resolve(kind.adapt)(env, None)

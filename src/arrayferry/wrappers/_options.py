@@ -11,7 +11,7 @@ __all__ = ["Options", "SingleOptions", "VectorOptions"]
 
 
 class Options(TypedDict, total=False):
-    """What all of them take."""
+    """The options of every wrapper."""
 
     copy: bool | None
     dtypes: Mapping[Any, Any] | Literal["space"] | None
@@ -21,12 +21,12 @@ class Options(TypedDict, total=False):
 
 
 class SingleOptions(Options, total=False):
-    """What the wrapper for single environments takes."""
+    """The options of the wrapper for single environments."""
 
     scalars: Literal["python", "target"]
 
 
 class VectorOptions(Options, total=False):
-    """What the wrapper for vector environments takes."""
+    """The options of the wrapper for vector environments."""
 
     dense_final: bool

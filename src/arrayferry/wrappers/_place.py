@@ -19,7 +19,7 @@ from arrayferry.wrappers._function import module_namespace
 
 __all__ = ["NUMPY", "Constant", "Place", "is_float", "lift", "namespace", "place_of"]
 
-# Arrays and numbers that Gymnasium's own code is right for, told without asking anybody.
+# Types of arrays and numbers that Gymnasium's own code handles, recognised without a lookup.
 NUMPY = frozenset({np.ndarray, np.float64, np.float32, np.int64, float, int, bool})
 
 
@@ -30,7 +30,7 @@ class Place:
         xp: the framework's array API namespace.
         framework: the framework.
         device: the device.
-        asarray: from any value to the same here, in memory of its own.
+        asarray: converts any value to this place, in memory of its own.
     """
 
     def __init__(self, framework: Framework, device: Any) -> None:
@@ -42,12 +42,12 @@ class Place:
         self.asarray = Converter(framework, device)
 
     def cast(self, array: Any, dtype: str) -> Any:
-        """Return an array in a dtype, or in the next one that there is here, now; itself if it is in that."""
+        """Return an array in a dtype, or in the next one available here now; itself if that is its own."""
         found = getattr(self.xp, next_available(dtype, self.framework.dtypes(self.device)))
         return array if array.dtype == found else self.xp.astype(array, found)
 
     def wide(self, array: Any) -> Any:
-        """Return an array as statistics are made of it: as wide as can be, and without its gradient."""
+        """Return an array as statistics need it: as wide as possible, and without its gradient."""
         return self.cast(array.detach() if hasattr(array, "detach") else array, "float64")
 
 
@@ -74,7 +74,7 @@ def place_of(value: Any) -> Place | None:
     if framework is None or framework.name == "numpy":
         return None
     device = getattr(value, "device", None)
-    # Of an array that is spread over many devices: JAX moves what it meets to it.
+    # The "device" of an array spread over many is its sharding: JAX moves the other operands to it.
     return _place(framework, None if hasattr(device, "device_set") else device)
 
 
@@ -84,7 +84,7 @@ def namespace(place: Place | None) -> ModuleType:
 
 
 def lift(place: Place | None, value: Any) -> Any:
-    """Return a value at a place, itself if it is there."""
+    """Return a value at a place; itself if it is already there."""
     if place_of(value) is place:
         return value
     return to_numpy(value) if place is None else place.asarray(value)
@@ -99,7 +99,7 @@ class Constant:
         self._there: Any = None
 
     def at(self, place: Place) -> Any:
-        """Return it there."""
+        """Return the value at a place."""
         if self._place is not place:
             self._place, self._there = place, lift(place, self._value)
         return self._there

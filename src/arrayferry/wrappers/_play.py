@@ -22,7 +22,7 @@ class Player:
         self._actions: Any = None
 
     def _action_space(self) -> Any:
-        """Return the space of what a step takes, made again only if the environment has another."""
+        """Return the space of what a step takes, remade only if the environment's has changed."""
         if (space := self._env.action_space) is not self._made_of:
             self._made_of, self._actions = space, action_space_of(self._env)
         return self._actions
@@ -37,7 +37,7 @@ class Player:
         return self._action_space().sample()
 
     def boundary(self, boundary: Boundary) -> Boundary:
-        """Return the one that the next action goes through."""
+        """Return the boundary that the next action goes through."""
         return boundary
 
     def step(self, env: Any, action: Any) -> Any:
@@ -50,7 +50,7 @@ class Player:
 
 
 class _ParallelPlayer(Player):
-    """Plays a parallel environment of PettingZoo: an action for each agent that is there."""
+    """Plays a parallel environment of PettingZoo, with an action for each live agent."""
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
@@ -72,7 +72,7 @@ class _ParallelPlayer(Player):
 
     def step(self, env: Any, action: Any) -> Any:
         result = env.step(action)
-        if isinstance(result, tuple):  # whoever asked will say what is wrong with anything else
+        if isinstance(result, tuple):  # the caller reports anything else
             self._look(*result)
         return result
 
@@ -82,7 +82,7 @@ class _ParallelPlayer(Player):
 
 
 class _TurnsPlayer(Player):
-    """Plays an AEC environment of PettingZoo: an action of the agent whose turn it is."""
+    """Plays an AEC environment of PettingZoo, with an action for the agent whose turn it is."""
 
     def reset(self, env: Any, seed: int | None) -> None:
         env.reset(seed=seed)
@@ -107,18 +107,18 @@ class _TurnsPlayer(Player):
         return env.last()
 
     def start_again(self, env: Any, terminated: Any, truncated: Any) -> None:
-        """Done in `step`, for there is nothing to return without an agent."""
+        """Do nothing: `step` resets, because it has nothing to return without an agent."""
 
 
 def player_of(env: Any) -> Player:
-    """Return who plays an environment."""
+    """Return the player for an environment."""
     if not callable(getattr(env, "action_space", None)):
         return Player(env)
     return _TurnsPlayer(env) if hasattr(env, "agent_iter") else _ParallelPlayer(env)
 
 
 def _mask(*places: Any) -> Any:
-    """Return which actions are legal, as an observation or info of PettingZoo says it; None if none does."""
+    """Return the mask of legal actions in PettingZoo's observations or infos; None if there is none."""
     for place in places:
         if isinstance(place, dict) and "action_mask" in place:
             return to_numpy(place["action_mask"])

@@ -13,18 +13,18 @@ from arrayferry.wrappers._boundary import RESET, STEP, checked
 
 __all__ = ["Prepare", "cast_reset", "cast_step", "with_arrays"]
 
-# From what a step or a reset returned to what is to be converted.
+# Maps what a step or a reset returned to what is to be converted.
 Prepare: TypeAlias = Callable[[Any], tuple[Any, ...]]
 
 
 def with_arrays(result: Any) -> tuple[Any, ...]:
-    """Return what a step returned, its Python bools as NumPy scalars, so that they become arrays."""
+    """Return a step's result, with Python bools as NumPy scalars so that they become arrays."""
     obs, reward, *flags, info = checked("step", STEP, result)
     return obs, reward, *(np.bool_(flag) if type(flag) is bool else flag for flag in flags), info
 
 
 def cast_step(env: Any, share: bool, result: Any) -> tuple[Any, ...]:
-    """Return what a step returned, its observations in the dtypes of their space, final ones too."""
+    """Return a step's result, with its observations, final ones too, in the dtypes of their space."""
     obs, *rest, info = checked("step", STEP, result)
     return (
         cast_to_space(env.observation_space, obs, "obs", share),
@@ -34,6 +34,6 @@ def cast_step(env: Any, share: bool, result: Any) -> tuple[Any, ...]:
 
 
 def cast_reset(env: Any, share: bool, result: Any) -> tuple[Any, ...]:
-    """Return what a reset returned, its observation in the dtypes of its space."""
+    """Return a reset's result, with its observation in the dtypes of its space."""
     obs, info = checked("reset", RESET, result)
     return cast_to_space(env.observation_space, obs, "obs", share), info

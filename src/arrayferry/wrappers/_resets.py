@@ -12,7 +12,7 @@ __all__ = ["mask_of", "seeds_of"]
 
 
 def seeds_of(seed: Any, count: int) -> list[int | None]:
-    """Return the seed of each environment: as Gymnasium does it, they count up from a number."""
+    """Return the seed of each environment; as in Gymnasium, they count up from a single number."""
     if isinstance(seed, (int, np.integer)):
         return [int(seed) + index for index in range(count)]
     seeds: list[int | None] = [None] * count if seed is None else list(seed)
@@ -22,7 +22,7 @@ def seeds_of(seed: Any, count: int) -> list[int | None]:
 
 
 def mask_of(options: dict[str, Any] | None, count: int) -> np.ndarray[Any, Any] | None:
-    """Return a copy of `options["reset_mask"]`, which says who is reset; None for everybody."""
+    """Return a copy of `options["reset_mask"]`, which says which environments to reset; None for all."""
     found = (options or {}).get("reset_mask")
     if found is None:
         return None

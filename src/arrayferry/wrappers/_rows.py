@@ -1,8 +1,8 @@
-"""A vector environment whose batches lie on many devices, of this process and maybe of others.
+"""A vector environment whose batches lie on many devices, of this process and possibly of others.
 
-What has a row for each environment is split: observations, rewards and dones. Infos, whose keys differ from
-process to process, and all that has no such rows go to one device. Of what comes back, only the rows of
-this process are read. Nothing here waits for another process.
+What has a row for each environment is split: observations, rewards and dones. Infos, whose keys differ
+between processes, and everything without such rows go to one device. Of what comes back, only this process's
+rows are read. Nothing here waits for another process.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = ["batch_devices", "converted_by", "row_reader", "split_observation"]
 
 
 def batch_devices(framework: Framework, spec: Any, env: Any) -> tuple[Any, Any]:
-    """Return where an environment's batches go, and where everything else does: mostly the same device."""
+    """Return where an environment's batches go, and where everything else goes: usually the same device."""
     is_vector = isinstance(env, VectorEnv)
     return framework._batches.split(spec, env.num_envs) if is_vector else (spec, spec)
 
 
 def row_reader(name: str, to_agent: Converter) -> Callable[[Any], Any]:
-    """Return a function that replaces the agent's arrays in a value by their rows of this process."""
+    """Return a function that replaces the agent's arrays in a value with this process's rows of them."""
     framework, device = to_agent.framework, to_agent.device
 
     def decide(cls: type) -> Handler:
@@ -49,15 +49,15 @@ def row_reader(name: str, to_agent: Converter) -> Callable[[Any], Any]:
 
 
 def converted_by(converter: Converter, slot: Slot) -> Slot:
-    """Return a slot whose value goes through another converter than that of its walker."""
+    """Return a slot whose value goes through a converter other than its walker's."""
     convert = converter._walker([slot]).convert
     return slot._replace(scalar=lambda value: convert([value]))
 
 
 def split_observation(slot: Slot, env: Any, batches: Converter, others: Converter) -> Slot:
-    """Return the slot of an observation, in which only what has rows by its space is split.
+    """Return the slot of an observation that splits only the parts that have rows according to their space.
 
-    The arrays in a sequence or graph have any length, by accident that of the batch.
+    The arrays in a sequence or graph have any length, which may happen to be that of the batch.
     """
     space = env.single_observation_space
     if _has_rows(space):
@@ -66,7 +66,7 @@ def split_observation(slot: Slot, env: Any, batches: Converter, others: Converte
 
 
 def _has_rows(space: spaces.Space[Any]) -> bool:
-    """Return whether a batch of members consists of arrays with a row for each of them, or of no arrays."""
+    """Return whether a batch of members consists of arrays with a row per member, or of no arrays."""
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
         return all(map(_has_rows, subspaces(space).values()))
     arrays = spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete, spaces.Text

@@ -11,7 +11,7 @@ __all__ = ["discounted", "normalized", "scaled", "settle", "update"]
 
 
 def settle(rms: Any, place: Place | None) -> None:
-    """Bring a `RunningMeanStd` to a place: it may be new, or taken from another environment."""
+    """Move a `RunningMeanStd` to a place: it may be new, or come from another environment."""
     if place_of(rms.mean) is place:
         return
     rms.mean, rms.var = lift(place, rms.mean), lift(place, rms.var)
@@ -22,7 +22,7 @@ def settle(rms: Any, place: Place | None) -> None:
 
 
 def update(rms: Any, place: Place | None, batch: Any, active: Any = None) -> None:
-    """Update a `RunningMeanStd` with a batch, or with those of it that are active."""
+    """Update a `RunningMeanStd` with a batch, or with its active rows."""
     settle(rms, place)
     if place is None:
         if active is None or active.any():
@@ -37,7 +37,7 @@ def update(rms: Any, place: Place | None, batch: Any, active: Any = None) -> Non
 
 
 def _masked_moments(place: Place, batch: Any, active: Any) -> tuple[Any, Any, Any]:
-    """Return mean, variance and number of the active ones, without asking the device how many they are."""
+    """Return mean, variance and count of the active rows, without reading the count from the device."""
     xp, none = place.xp, place.xp.zeros_like(batch)
     count = xp.sum(place.cast(active, "float64"))
     divisor = xp.where(count > 0, count, xp.ones_like(count))
@@ -56,14 +56,14 @@ def _combine(rms: Any, mean: Any, var: Any, count: Any) -> None:
 
 
 def normalized(rms: Any, place: Place, observation: Any, epsilon: float) -> Any:
-    """Return an observation with the mean 0 and the variance 1, in float32."""
+    """Return an observation normalized to mean 0 and variance 1, in float32."""
     settle(rms, place)
     deviation = place.cast(observation, "float64") - rms.mean
     return place.cast(deviation / place.xp.sqrt(rms.var + epsilon), "float32")
 
 
 def discounted(place: Place | None, total: Any, gamma: float, terminated: Any, reward: Any) -> Any:
-    """Return the discounted sum of the rewards so far, which ends where an episode was terminated."""
+    """Return the discounted sum of the rewards so far, which restarts where an episode has terminated."""
     xp = namespace(place)
     goes_on = xp.logical_not(terminated)
     if place is None:

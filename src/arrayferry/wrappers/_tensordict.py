@@ -19,10 +19,11 @@ Space = spaces.Space[Any] | None
 
 
 class TensorDictBoundary(Boundary):
-    """A boundary whose agent has TensorDicts: the tensors in them are those that were converted.
+    """A boundary for an agent that uses TensorDicts, which hold the converted tensors as they are.
 
     An observation of a Dict space is a TensorDict of its entries; of a Tuple space, its keys are "0", "1"...;
-    of any other space, it is the entry "observation". An action is the entry "action", where there is one.
+    of any other space, it is the entry "observation". An action is the entry "action", unless the keys are
+    those of its space.
     """
 
     def __init__(self, env: Any, *arguments: Any, **options: Any) -> None:
@@ -38,8 +39,8 @@ class TensorDictBoundary(Boundary):
             raise OptionError(
                 f'as_tensordict=True with "{target}" arrays', 'a TensorDict holds tensors: "torch"'
             )
-        if self._is_split:  # final observations and texts have rows of this process only
-            what = "as_tensordict=True with a device mesh: its batch size would be that of some entries only"
+        if self._is_split:  # final observations and texts have only this process's rows
+            what = "as_tensordict=True with a device mesh: its batch size would only fit some entries"
             raise OptionError(what, "pass a device of this process, or leave as_tensordict out")
         self._plain_step, self.convert_step = self.convert_step, self._pack_step
         self._plain_reset, self.convert_reset = self.convert_reset, self._pack_reset
@@ -69,13 +70,13 @@ class TensorDictBoundary(Boundary):
         )
 
     def _packed(self, space: Space, value: Any, batch: tuple[int, ...], where: str) -> Any:
-        """Return a part of an observation as what a TensorDict holds."""
+        """Return a part of an observation as something that a TensorDict can hold."""
         if isinstance(value, tuple) and isinstance(space, spaces.Tuple):
             value = {str(index): part for index, part in enumerate(value)}
         if isinstance(value, Mapping):
             for key in value:
                 if not isinstance(key, str):
-                    what = f"the key {key!r}, and a TensorDict has strings"
+                    what = f"the key {key!r} is not a string, as a TensorDict requires"
                     raise UnsupportedError(what, "give the observation space other keys", where)
             parts = _parts(space)
             entries = {
@@ -107,7 +108,7 @@ class TensorDictBoundary(Boundary):
         return _opened(space, action, "action")
 
     def add_note(self, error: Exception, action: Any) -> None:
-        """Add what arrived, unless it is the TensorDict that is wrong."""
+        """Add what arrived, unless the TensorDict itself is wrong."""
         if not isinstance(error, FerryError):
             super().add_note(error, self._opened_action(action))
 
@@ -119,7 +120,7 @@ def _parts(space: Space) -> dict[str, spaces.Space[Any]]:
 
 
 def _opened(space: Space, action: Any, where: str) -> Any:
-    """Return an action as its space has it."""
+    """Return an action in the structure of its space."""
     if not (parts := _parts(space)):
         return action
     opened = {
@@ -130,6 +131,6 @@ def _opened(space: Space, action: Any, where: str) -> Any:
 
 def _entry(action: Any, key: str, where: str) -> Any:
     if key not in action.keys():  # noqa: SIM118  # a TensorDict refuses `in`
-        what = f"a TensorDict with {sorted(action.keys())}, and without {key!r}"
+        what = f"a TensorDict with the keys {sorted(action.keys())}, but without {key!r}"
         raise UnsupportedError(what, f"put what the environment takes under {key!r}", where)
     return action[key]

@@ -1,8 +1,8 @@
-"""Gymnasium's own modules, by the names that they would have here.
+"""Gymnasium's own modules, under the names that they would have here.
 
-A module of `gymnasium.wrappers` and the one that has its name here are *twins*. The twins of the conversion
-modules are ours. All others hold Gymnasium's own objects, or subclasses of them: for each that we know there
-is a file, which editors and type checkers find; a finder makes those that only a newer Gymnasium has.
+A module of `gymnasium.wrappers` and the one of the same name here are *twins*. The twins of the conversion
+modules are ours. All others hold Gymnasium's own objects, or subclasses of them: each that we know has a
+file, which editors and type checkers find; a finder makes those that only a newer Gymnasium has.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def _twin(name: str) -> str:
 
 
 def add_names(package: str, ours: Iterable[str]) -> None:
-    """Give one of our packages the names of its twin, each when it is used, besides our own.
+    """Give one of our packages the names of its twin, each resolved when used, besides our own.
 
-    Not all at once: some of them import a framework.
+    They are not resolved all at once, because some of them import a framework.
     """
     own, theirs = vars(sys.modules[package]), import_module(_twin(package))
     public = list(dict.fromkeys([*theirs.__all__, *ours]))
@@ -41,7 +41,7 @@ def add_names(package: str, ours: Iterable[str]) -> None:
             raise AttributeError(what, name=name, obj=sys.modules[package]) from None
         if getattr(found, "__name__", "") == f"{theirs.__name__}.{name}":
             return import_module(f"{package}.{name}")
-        # What one of their modules defines, its twin has too, perhaps as a subclass.
+        # Whatever one of their modules defines, its twin has too, perhaps as a subclass.
         home = getattr(found, "__module__", "")
         if home.startswith(f"{theirs.__name__}."):
             return getattr(import_module(home.replace("gymnasium", "arrayferry", 1)), name)
@@ -66,5 +66,5 @@ class _Finder(MetaPathFinder, Loader):
 
 
 def install_finder() -> None:
-    """Let the import system ask for twins, after everybody else."""
+    """Let the import system look for twins, after all other finders."""
     sys.meta_path.append(_Finder())

@@ -28,7 +28,7 @@ def _from_environment(variable: str = "ARRAYFERRY_SANITIZE") -> SanitizeMode:
 
 
 class _Switch(AbstractContextManager[None]):
-    """Whether environments are watched that do not say it themselves."""
+    """Whether to watch environments that are wrapped without a mode of their own."""
 
     mode: SanitizeMode = _from_environment()
 
@@ -67,7 +67,7 @@ def sanitize(mode: SanitizeMode = True) -> AbstractContextManager[None]:
 
 
 def watched(env: Any, mode: SanitizeMode | None, *, shared: bool) -> Any:
-    """Return the environment, inside a sanitizer if it is to be watched; None asks the switch."""
+    """Return the environment, inside a sanitizer if it is to be watched; a mode of None asks the switch."""
     mode = _Switch.mode if mode is None else _valid(mode)
     if mode is False:
         return env
@@ -77,5 +77,5 @@ def watched(env: Any, mode: SanitizeMode | None, *, shared: bool) -> Any:
 
 
 def recorded(mode: SanitizeMode | None) -> Literal[False] | None:
-    """Return what a spec records as `sanitize`: a refusal only, for a sanitizer records itself."""
+    """Return what a spec records as `sanitize`: only a refusal, because a sanitizer records itself."""
     return False if mode is False else None

@@ -1,4 +1,4 @@
-"""`wrap`: the one call, which looks at what it is given and chooses."""
+"""`wrap`: the one call, which looks at what it is given and chooses a wrapper."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         @property
         def step(self) -> Any: ...
 
-    # What tells the environments of other packages from Gymnasium's, by an attribute of each package.
+    # How type checkers tell the environments of other packages from Gymnasium's: by an attribute.
     class _StepsOnly(Protocol):  # gymnax, JaxMARL
         @property
         def step_env(self) -> Any: ...
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         @property
         def transition(self) -> Any: ...
 
-    # Alone, or with their parameters; many of any class, as one may have registered it.
+    # A single one, alone or with its parameters; many may be of any class that a user has registered.
     _Single = _StepsOnly | _Sized | _Specified | _Shaped | _Transitions | tuple[Any, Any]
     _Foreign = _Steps | _Single
 
@@ -176,25 +176,25 @@ def wrap(
     Args:
         env: an environment of any framework: Gymnasium's, single or vector; PettingZoo's, parallel or AEC;
             one written in JAX, as its package makes it, alone or as a pair `(env, params)`: see
-            `arrayferry.envs`; or one of dm_env.
+            `arrayferry.envs`; or dm_env's.
         to: the agent's framework, by name or as a module.
-        device: where the agent's arrays go; for the rows of a vector environment also many devices, and those
-            of other processes: a `jax.sharding.NamedSharding`, or a torch `DeviceMesh` and its placements.
+        device: where the agent's arrays go; the rows of a vector environment may go to many devices, even of
+            other processes: pass a `jax.sharding.NamedSharding`, or a torch `DeviceMesh` and its placements.
         env_xp: the environment's framework; None to detect it.
         env_device: where actions go.
-        copy: None for arrays that are yours, True for copies always, False for shared memory or an error.
+        copy: None for arrays that are yours, True to always copy, False to share memory or raise.
         dtypes: casts to make on the way out, such as `{"float64": "float32"}`; or `"space"` to cast
-            observations to the dtypes that their space declares, checked.
-        reward_dtype: the dtype to cast the reward to, and nothing else.
+            observations, with checks, to the dtypes that their space declares.
+        reward_dtype: the dtype to cast the reward to, and only the reward.
         spaces: `"env"` for the environment's own spaces; `"target"` for spaces of the agent's arrays.
         scalars: single environments only; `"target"` to get rewards and dones as arrays.
         dense_final: vector environments only; True to get `final_obs` as one batch.
-        as_tensordict: torch only; True to get observations as TensorDicts, and to give actions as such.
-        sanitize: True to watch what crosses and warn of what is wrong with it, `"raise"` to raise it, False
-            not to; None for what `arrayferry.sanitize()` has set.
+        as_tensordict: torch only; True to get observations, and optionally pass actions, as TensorDicts.
+        sanitize: True to watch what crosses the boundary and warn of findings, `"raise"` to raise them, False
+            not to watch; None for the mode that `arrayferry.sanitize()` has set.
         num_envs: for environments written in JAX (`arrayferry.envs`): how many of them to step together as a
             vector environment; None for a single one.
-        **unknown: refused, with the option that was probably meant.
+        **unknown: refused, naming the option that was probably meant.
 
     Returns:
         An `ArrayConversion` for single or for vector environments, a `ParallelArrayConversion` or an
@@ -225,7 +225,7 @@ def wrap(
     return wrapper(env, env_xp, to, target_device=device, **options)
 
 
-# What the environments of a wrapper are called, and the options that only it has.
+# For each wrapper: what its environments are called, and the options that it has besides the common ones.
 _OWN_OPTIONS: dict[Any, tuple[str, ...]] = {
     single.ArrayConversion: ("a single environment", "scalars", "as_tensordict"),
     vector.ArrayConversion: ("a vector environment", "dense_final", "as_tensordict"),
@@ -249,7 +249,7 @@ def _adapted(env: Any, num_envs: int | None) -> tuple[Any, Any]:
     inside = find_kind(env.unwrapped) if isinstance(env, VectorWrapper) else None
     if inside is not None and inside.adapt is not None and inside.hint is not None:
         warn_caller(f"{type(env.unwrapped).__qualname__}: {inside.hint}", UserWarning)
-    # Some native vector environments are both to isinstance: they act as vector environments.
+    # Some native vector environments are instances of both classes; they act as vector environments.
     return env, vector.ArrayConversion if isinstance(env, VectorEnv) else single.ArrayConversion
 
 

@@ -1,4 +1,4 @@
-"""The wrapper for single environments, in a file of the name that it has in Gymnasium."""
+"""The wrapper for single environments, in a file named as in Gymnasium."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
         target_xp: the agent's framework, as a module or by name.
         env_device: where actions go.
         target_device: where observations and infos go.
-        copy: None for arrays that are yours, True for copies always, False for shared memory or an error.
+        copy: None for arrays that are yours, True to always copy, False to share memory or raise.
         dtypes: casts to make on the way out, such as `{"float64": "float32"}`; or `"space"` to cast
-            observations to the dtypes that their space declares, checked.
-        reward_dtype: the dtype to cast the reward to, and nothing else.
-        spaces: `"env"` for the environment's own spaces; `"target"` for spaces whose `sample` gives and
-            whose `contains` takes the agent's arrays.
+            observations, with checks, to the dtypes that their space declares.
+        reward_dtype: the dtype to cast the reward to, and only the reward.
+        spaces: `"env"` for the environment's own spaces; `"target"` for spaces whose `sample` returns, and
+            whose `contains` accepts, the agent's arrays.
         scalars: `"python"` for `float` and `bool`; `"target"` to get rewards and dones as arrays too.
-        as_tensordict: observations come as TensorDicts, final ones too, and actions may be TensorDicts; the
-            target is torch.
-        sanitize: True to watch what crosses and warn of what is wrong with it, `"raise"` to raise it, False
-            not to; None for what `arrayferry.sanitize()` has set.
+        as_tensordict: return observations, final ones too, as TensorDicts, and accept actions as TensorDicts;
+            the target must be torch.
+        sanitize: True to watch what crosses the boundary and warn of findings, `"raise"` to raise them, False
+            not to watch; None for the mode that `arrayferry.sanitize()` has set.
 
     Example:
         >>> import gymnasium as gym, numpy as np, torch

@@ -6,7 +6,7 @@ from gymnasium.wrappers import atari_preprocessing as theirs
 
 from arrayferry.wrappers._fallback import ComputesWithNumpy
 
-if not TYPE_CHECKING:  # also the names of newer versions
+if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.atari_preprocessing import *  # noqa: F403
 
 __all__ = ["AtariPreprocessing"]

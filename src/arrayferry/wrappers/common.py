@@ -1,3 +1,3 @@
-"""The names of `gymnasium.wrappers.common`, Gymnasium's own, which pass arrays as they are."""
+"""The names of `gymnasium.wrappers.common`, Gymnasium's own, which pass arrays through unchanged."""
 
 from gymnasium.wrappers.common import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""The named pairs for single environments, a row each."""
+"""The named pairs for single environments, one class each."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ class _Pair(Pair, ArrayConversion[ArrayT]):
 
 
 class NumpyToTorch(_Pair["torch.Tensor"], pair="numpy torch"):
-    """A NumPy environment, a torch agent."""
+    """A NumPy environment, for a torch agent."""
 
 
 class NumpyToJax(_Pair["jax.Array"], pair="numpy jax"):
-    """A NumPy environment, a JAX agent."""
+    """A NumPy environment, for a JAX agent."""
 
 
 class JaxToNumpy(_Pair[NDArray[Any]], pair="jax numpy"):
-    """A JAX environment, a NumPy agent."""
+    """A JAX environment, for a NumPy agent."""
 
 
 class JaxToTorch(_Pair["torch.Tensor"], pair="jax torch"):
-    """A JAX environment, a torch agent."""
+    """A JAX environment, for a torch agent."""
 
 
 class TorchToNumpy(_Pair[NDArray[Any]], pair="torch numpy"):
-    """A torch environment, a NumPy agent."""
+    """A torch environment, for a NumPy agent."""
 
 
 class TorchToJax(_Pair["jax.Array"], pair="torch jax"):
-    """A torch environment, a JAX agent."""
+    """A torch environment, for a JAX agent."""

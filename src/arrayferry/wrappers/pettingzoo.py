@@ -24,9 +24,9 @@ __all__ = ["AECArrayConversion", "ParallelArrayConversion"]
 
 
 class _AgentsWrapper(ConversionWrapper[ArrayT], Generic[ArrayT]):
-    """What is the same for both: the boundary, and spaces by agent."""
+    """What both wrappers share: the boundary, and spaces by agent."""
 
-    # The class of the environments that it wraps, and the wrapper of the others.
+    # The class of the environments that it wraps, and the wrapper for the other class.
     _wraps: ClassVar[Any]
     _wrapper_of_others: ClassVar[str]
 
@@ -49,8 +49,8 @@ class _AgentsWrapper(ConversionWrapper[ArrayT], Generic[ArrayT]):
             what = f"{type(self).__name__} wraps PettingZoo's {kind}, which {given} is not"
             raise UnsupportedError(what, f"{self._wrapper_of_others}, or arrayferry.wrap, which chooses")
         self._shares = copy is False
-        self._infos: dict[Any, Any] = {}  # those that were asked for since the last step, converted
-        # By kind and agent: the environment's own space, and as the agent sees it.
+        self._infos: dict[Any, Any] = {}  # converted ones, kept until the next step
+        # By kind and agent: the environment's own space, and the same as the agent sees it.
         self._spaces: dict[Any, tuple[Any, Any]] | None = {} if spaces == "target" else None
         options = copy, dtypes, reward_dtype, spaces, sanitize
         super().__init__(
@@ -68,7 +68,7 @@ class _AgentsWrapper(ConversionWrapper[ArrayT], Generic[ArrayT]):
         return self._by_agent
 
     def _space(self, kind: str, agent: Any, space: Space[Any]) -> Any:
-        """Return a space as the agent sees it, the same one for the same one."""
+        """Return a space as the agent sees it, converted only once."""
         if self._spaces is None:
             return space
         known, seen = self._spaces.get((kind, agent), (None, None))
@@ -108,7 +108,7 @@ class _AgentsWrapper(ConversionWrapper[ArrayT], Generic[ArrayT]):
 
 
 class ParallelArrayConversion(_AgentsWrapper[ArrayT], BaseParallelWrapper[Any, ArrayT, Any]):
-    """A parallel environment of PettingZoo of one framework, for agents of another.
+    """A parallel PettingZoo environment of one framework, for agents of another.
 
     Observations and infos come out in the agents' framework, rewards as `float`, dones as `bool`, all by
     agent. Actions go in as members of their agent's action space, in the environment's framework; None, for
@@ -120,31 +120,31 @@ class ParallelArrayConversion(_AgentsWrapper[ArrayT], BaseParallelWrapper[Any, A
         target_xp: the agents' framework, as a module or by name.
         env_device: where actions go.
         target_device: where observations and infos go.
-        copy: None for arrays that are yours, True for copies always, False for shared memory or an error.
+        copy: None for arrays that are yours, True to always copy, False to share memory or raise.
         dtypes: casts to make on the way out, such as `{"float64": "float32"}`; or `"space"` to cast
-            observations to the dtypes that the agent's space declares, checked.
-        reward_dtype: the dtype to cast rewards to, and nothing else.
-        spaces: `"env"` for the environment's own spaces; `"target"` for spaces whose `sample` gives and
-            whose `contains` takes the agents' arrays, and masks of theirs.
-        sanitize: True to watch what crosses and warn of what is wrong with it, `"raise"` to raise it, False
-            not to; None for what `arrayferry.sanitize()` has set.
+            observations, with checks, to the dtypes that the agent's space declares.
+        reward_dtype: the dtype to cast rewards to, and only rewards.
+        spaces: `"env"` for the environment's own spaces; `"target"` for spaces whose `sample` returns, and
+            whose `contains` accepts, the agents' arrays; masks may be in their framework too.
+        sanitize: True to watch what crosses the boundary and warn of findings, `"raise"` to raise them, False
+            not to watch; None for the mode that `arrayferry.sanitize()` has set.
     """
 
     _wraps, _wrapper_of_others = ParallelEnv, "AECArrayConversion"
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        """Start an episode; options may be of any framework."""
+        """Start an episode; arrays in the options may be of any framework."""
         return ConversionWrapper.reset(self, seed=seed, options=options)
 
     step = ConversionWrapper._step
 
 
 class AECArrayConversion(_AgentsWrapper[ArrayT], BaseWrapper[Any, ArrayT, Any]):
-    """An environment of PettingZoo whose agents take turns (AEC), for agents of another framework.
+    """A PettingZoo environment whose agents take turns (AEC), for agents of another framework.
 
-    `observe`, `last` and `infos` give arrays of the agents' framework, rewards are `float`, dones `bool`.
+    `observe`, `last` and `infos` return arrays of the agents' framework; rewards are `float`, dones `bool`.
     Each action goes in as a member of its agent's action space; None, for an agent that is done, stays None.
-    Between two steps an info is converted once: `last` and `infos` give the same one.
+    Between two steps an info is converted only once: `last` and `infos` return the same one.
 
     The arguments are those of `ParallelArrayConversion`.
     """
@@ -154,7 +154,7 @@ class AECArrayConversion(_AgentsWrapper[ArrayT], BaseWrapper[Any, ArrayT, Any]):
     def reset(  # type: ignore[override]
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> None:
-        """Start an episode; options may be of any framework."""
+        """Start an episode; arrays in the options may be of any framework."""
         boundary = self._boundary
         self._infos.clear()
         self.env.reset(seed=seed, options=boundary.convert_options(options))
@@ -179,7 +179,7 @@ class AECArrayConversion(_AgentsWrapper[ArrayT], BaseWrapper[Any, ArrayT, Any]):
         return self._boundary.convert_reset(self._with_cast(agent, [(self.env.observe(agent), {})]))[0]
 
     def last(self, observe: bool = True) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Return observation, cumulated reward, terminated, truncated and info of the selected agent."""
+        """Return the selected agent's observation, cumulative reward, terminated, truncated and info."""
         box = self._with_cast(None, [self.env.last(observe)])
         obs, reward, terminated, truncated, info = self._boundary.convert_step(box)
         if info:
@@ -187,8 +187,8 @@ class AECArrayConversion(_AgentsWrapper[ArrayT], BaseWrapper[Any, ArrayT, Any]):
         return obs, reward, terminated, truncated, info
 
     def _with_cast(self, agent: Any, box: list[Any]) -> list[Any]:
-        """Cast what an agent, or the selected one, sees, if an option asks for it."""
-        if self._prepare:  # which knows the observations of all agents only
+        """Cast an agent's observation, if an option asks for it; None is the selected agent."""
+        if self._prepare:  # whose functions take only the observations of all agents together
             self._boundary.learn_from(box)
             obs, *rest = box.pop()
             if obs is not None:
@@ -199,7 +199,7 @@ class AECArrayConversion(_AgentsWrapper[ArrayT], BaseWrapper[Any, ArrayT, Any]):
 
     @property
     def infos(self) -> dict[Any, Any]:
-        """What there is to know besides, by agent."""
+        """The infos, by agent."""
         return {agent: self._info(agent, info) for agent, info in self.env.infos.items()}
 
     def _info(self, agent: Any, info: Any) -> Any:
@@ -218,12 +218,12 @@ class AECArrayConversion(_AgentsWrapper[ArrayT], BaseWrapper[Any, ArrayT, Any]):
 
     @property
     def terminations(self) -> Any:
-        """Whether the episode of each agent has come to its end."""
+        """Whether the episode has terminated, by agent."""
         return self._converted(terminated=self.env.terminations)[2]
 
     @property
     def truncations(self) -> Any:
-        """Whether each agent was stopped before that."""
+        """Whether the episode was truncated, by agent."""
         return self._converted(truncated=self.env.truncations)[3]
 
     def _converted(self, reward: Any = 0.0, terminated: Any = False, truncated: Any = False) -> Any:

@@ -12,7 +12,7 @@ from arrayferry.wrappers._functions import Flatten, stack
 from arrayferry.wrappers._place import place_of
 from arrayferry.wrappers._statistics import normalized, settle, update
 
-if not TYPE_CHECKING:  # also the names of newer versions
+if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.stateful_observation import *  # noqa: F403
 
 __all__ = [
@@ -28,7 +28,7 @@ class NormalizeObservation(theirs.NormalizeObservation[WrapperObsType, ActType, 
     """Gymnasium's `NormalizeObservation`, for observations of any framework."""
 
     def observation(self, observation: Any) -> Any:
-        """Return an observation normalized, and let it count if `update_running_mean` is True."""
+        """Normalize an observation, and count it in the statistics if `update_running_mean` is True."""
         if (place := place_of(observation)) is None:
             settle(self.obs_rms, None)
             return super().observation(observation)
@@ -41,14 +41,14 @@ class FrameStackObservation(theirs.FrameStackObservation[WrapperObsType, ActType
     """Gymnasium's `FrameStackObservation`, for observations of any framework."""
 
     def step(self, action: Any) -> Any:
-        """Take a step, and return the last observations."""
+        """Take a step, and return the latest observations, stacked."""
         obs: Any
         obs, *rest = self.env.step(action)
         self.obs_queue.append(obs)
         return self._stacked(), *rest
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
-        """Start an episode, and return its first observation after as much padding as is needed."""
+        """Start an episode, and return its first observation, stacked after the padding that it needs."""
         obs: Any
         obs, info = self.env.reset(seed=seed, options=options)
         if self.padding_type == "reset":
@@ -77,7 +77,7 @@ class TimeAwareObservation(theirs.TimeAwareObservation[WrapperObsType, ActType, 
             vars(self).pop(name, None)  # they cannot be pickled
 
     def observation(self, observation: Any) -> Any:
-        """Return an observation with the time of its episode."""
+        """Return an observation with the time since its episode began."""
         place = place_of(observation)
         if self.normalize_time:
             time = np.array([self.timesteps / self.max_timesteps], np.float32)

@@ -8,7 +8,7 @@ from gymnasium.wrappers import stateful_reward as theirs
 from arrayferry.wrappers._place import lift, place_of
 from arrayferry.wrappers._statistics import discounted, scaled, update
 
-if not TYPE_CHECKING:  # also the names of newer versions
+if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.stateful_reward import *  # noqa: F403
 
 __all__ = ["NormalizeReward"]
@@ -18,7 +18,7 @@ class NormalizeReward(theirs.NormalizeReward[ObsType, ActType]):
     """Gymnasium's `NormalizeReward`, for rewards of any framework."""
 
     def step(self, action: Any) -> Any:
-        """Take a step, and return its reward normalized."""
+        """Take a step, and normalize its reward."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         place = place_of(reward)
         total = discounted(place, lift(place, self.discounted_reward), self.gamma, terminated, reward)

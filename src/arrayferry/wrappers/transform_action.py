@@ -8,7 +8,7 @@ from gymnasium.wrappers.transform_action import TransformAction as TransformActi
 
 from arrayferry.wrappers._functions import ClipToSpace, Rescale
 
-if not TYPE_CHECKING:  # also the names of newer versions
+if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.transform_action import *  # noqa: F403
 
 __all__ = ["ClipAction", "RescaleAction", "TransformAction"]
@@ -32,6 +32,6 @@ class RescaleAction(theirs.RescaleAction[ObsType, WrapperActType, ActType]):
     """Gymnasium's `RescaleAction`, for actions of any framework."""
 
     def __init__(self, env: Any, min_action: Any, max_action: Any) -> None:
-        """Wrap an environment whose action space is a Box; the bounds are NumPy's arrays, or numbers."""
+        """Wrap an environment whose action space is a Box; the bounds are NumPy arrays or numbers."""
         super().__init__(env, min_action, max_action)
         self.func = Rescale(env.action_space, min_action, max_action, is_backward=True)

@@ -1,7 +1,7 @@
 """The names of `gymnasium.wrappers.transform_observation`.
 
 Flattening, rescaling and casting stay in the framework of the observation. So do transforming and filtering,
-as Gymnasium has them; the others compute with NumPy.
+which are Gymnasium's own; the others compute with NumPy.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from gymnasium.wrappers.transform_observation import TransformObservation as Tra
 from arrayferry.wrappers._fallback import ComputesWithNumpy
 from arrayferry.wrappers._functions import Cast, Flatten, Rescale
 
-if not TYPE_CHECKING:  # also the names of newer versions
+if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.transform_observation import *  # noqa: F403
 
 __all__ = [
@@ -43,7 +43,7 @@ class RescaleObservation(theirs.RescaleObservation[WrapperObsType, ActType, ObsT
     """Gymnasium's `RescaleObservation`, for observations of any framework."""
 
     def __init__(self, env: Any, min_obs: Any, max_obs: Any) -> None:
-        """Wrap an environment whose observation space is a Box; the bounds are NumPy's arrays, or numbers."""
+        """Wrap an environment whose observation space is a Box; the bounds are NumPy arrays or numbers."""
         super().__init__(env, min_obs, max_obs)
         self.func = Rescale(env.observation_space, min_obs, max_obs)
 
@@ -52,7 +52,7 @@ class DtypeObservation(theirs.DtypeObservation[WrapperObsType, ActType, ObsType]
     """Gymnasium's `DtypeObservation`, for observations of any framework."""
 
     def __init__(self, env: Any, dtype: Any) -> None:
-        """Wrap an environment; `dtype` is one of NumPy's, or its name."""
+        """Wrap an environment; `dtype` is a NumPy dtype, or its name."""
         super().__init__(env, dtype)
         self.func = Cast(self.observation_space.dtype)
 

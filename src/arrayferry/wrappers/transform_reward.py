@@ -8,7 +8,7 @@ from gymnasium.wrappers.transform_reward import TransformReward as TransformRewa
 
 from arrayferry.wrappers._functions import Clip
 
-if not TYPE_CHECKING:  # also the names of newer versions
+if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.transform_reward import *  # noqa: F403
 
 __all__ = ["ClipReward", "TransformReward"]

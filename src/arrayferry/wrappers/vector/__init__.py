@@ -1,5 +1,5 @@
 # ruff: noqa: F403
-"""The wrappers for vector environments, by the names that they have in `gymnasium.wrappers.vector`."""
+"""The wrappers for vector environments, under the names that they have in `gymnasium.wrappers.vector`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from arrayferry.wrappers.vector import pairs as _pairs
 from arrayferry.wrappers.vector.array_conversion import ArrayConversion as ArrayConversion
 from arrayferry.wrappers.vector.pairs import *
 
-if TYPE_CHECKING:  # at run time they are found when they are used
+if TYPE_CHECKING:  # at run time they are looked up when used
     from arrayferry.wrappers.vector.common import *
     from arrayferry.wrappers.vector.dict_info_to_list import *
     from arrayferry.wrappers.vector.rendering import *

@@ -14,9 +14,9 @@ __all__ = ["call_once", "info_rows", "row_of", "with_numpy_mask"]
 
 
 def call_once(vectorized: Any, values: Any, shape: Any, one_by_one: Callable[[Any], Any]) -> Any:
-    """Call the function of a vectorized wrapper with a whole batch; of NumPy's, only if it has this shape.
+    """Call a vectorized wrapper's function with a whole batch; a NumPy batch only if it has this shape.
 
-    The elements are those that Gymnasium gets one by one, and so is their dtype.
+    The elements and their dtype are those that Gymnasium gets one by one.
     """
     function = vectorized.wrapper.func
     if type(values) is np.ndarray and values.shape == shape:
@@ -26,7 +26,7 @@ def call_once(vectorized: Any, values: Any, shape: Any, one_by_one: Callable[[An
 
 
 def with_numpy_mask(options: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the options of a reset with a `reset_mask` of NumPy's, which Gymnasium's wrappers take."""
+    """Return the options of a reset with a NumPy `reset_mask`, which Gymnasium's wrappers need."""
     if not options or place_of(mask := options.get("reset_mask")) is None:
         return options
     return {**options, "reset_mask": to_numpy(mask)}
@@ -34,7 +34,7 @@ def with_numpy_mask(options: dict[str, Any] | None) -> dict[str, Any] | None:
 
 def info_rows(infos: dict[str, Any], count: int) -> list[dict[str, Any]]:
     """Return the infos of a vector environment as one dict for each of its environments."""
-    assert isinstance(infos, dict)  # as Gymnasium does, not a list already
+    assert isinstance(infos, dict)  # as in Gymnasium: not yet a list
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
     for key, values in infos.items():
         if key.startswith("_") and key[1:] in infos:
@@ -49,7 +49,7 @@ def info_rows(infos: dict[str, Any], count: int) -> list[dict[str, Any]]:
 
 
 def row_of(values: Any, index: int, count: int) -> Any:
-    """Return what belongs to one environment; what is not of each is for all."""
+    """Return what belongs to one environment; a value without a row for each belongs to all."""
     if isinstance(values, dict):
         return {key: row_of(value, index, count) for key, value in values.items()}
     if isinstance(values, tuple):

@@ -23,38 +23,38 @@ __all__ = ["ArrayConversion"]
 if TYPE_CHECKING:
 
     class _Wrapper(ConversionWrapper[ArrayT], VectorWrapper[ArrayT, Any, Any, Any, ArrayT]):
-        """Both of them."""
+        """Both base classes."""
 
 else:
 
     class _Wrapper(ConversionWrapper[ArrayT], VectorWrapper):  # which is not generic before Gymnasium 1.4
-        """Both of them."""
+        """Both base classes."""
 
 
 class ArrayConversion(Forwarding, _Wrapper[ArrayT], RecordConstructorArgs):
     """A vector environment of one framework, for an agent of another.
 
     Observations, rewards, dones and infos come out in the agent's framework; actions go in as members
-    of the batched action space. What the agent receives is its own. All else that the environment has, such
-    as its `autoreset_mode`, is here too, and `send` and `recv` or `step_async` and `step_wait` convert.
+    of the batched action space. What the agent receives is its own. Everything else that the environment has,
+    such as its `autoreset_mode`, is here too; `send` and `recv`, or `step_async` and `step_wait`, convert.
 
     Args:
         env: the vector environment to wrap.
         env_xp: its framework, as a module or by name; None to detect it.
         target_xp: the agent's framework, as a module or by name.
         env_device: where actions go.
-        target_device: where everything else goes; for rows also many devices, as for `arrayferry.wrap`.
-        copy: None for arrays that are yours, True for copies always, False for shared memory or an error.
+        target_device: where everything else goes; rows may go to many devices, as for `arrayferry.wrap`.
+        copy: None for arrays that are yours, True to always copy, False to share memory or raise.
         dtypes: casts to make on the way out, such as `{"float64": "float32"}`; or `"space"` to cast
-            observations to the dtypes that their space declares, checked.
-        reward_dtype: the dtype to cast the reward to, and nothing else.
-        spaces: `"env"` for the environment's own spaces; `"target"` for spaces whose `sample` gives and
-            whose `contains` takes the agent's arrays.
+            observations, with checks, to the dtypes that their space declares.
+        reward_dtype: the dtype to cast the reward to, and only the reward.
+        spaces: `"env"` for the environment's own spaces; `"target"` for spaces whose `sample` returns, and
+            whose `contains` accepts, the agent's arrays.
         dense_final: `final_obs` as one batch, zero where `_final_obs` is False, instead of an object array.
-        as_tensordict: observations come as TensorDicts, final ones too, and actions may be TensorDicts; the
-            target is torch.
-        sanitize: True to watch what crosses and warn of what is wrong with it, `"raise"` to raise it, False
-            not to; None for what `arrayferry.sanitize()` has set.
+        as_tensordict: return observations, final ones too, as TensorDicts, and accept actions as TensorDicts;
+            the target must be torch.
+        sanitize: True to watch what crosses the boundary and warn of findings, `"raise"` to raise them, False
+            not to watch; None for the mode that `arrayferry.sanitize()` has set.
 
     Example:
         >>> import gymnasium as gym
@@ -107,7 +107,7 @@ class ArrayConversion(Forwarding, _Wrapper[ArrayT], RecordConstructorArgs):
 
     @property
     def _inner(self) -> Any:
-        return self.env  # most vector environments have these three, but their base class has not
+        return self.env  # most vector environments have the three methods below; their base class does not
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of each environment; nothing is converted."""

@@ -11,7 +11,7 @@ from arrayferry.wrappers._autoreset import autoreset_mode_of
 from arrayferry.wrappers._place import Place, lift, namespace, place_of
 from arrayferry.wrappers.vector._batches import with_numpy_mask
 
-if not TYPE_CHECKING:  # also the names of newer versions
+if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.vector.common import *  # noqa: F403
 
 __all__ = ["RecordEpisodeStatistics"]
@@ -22,7 +22,7 @@ _ON_DEVICE = "episode_returns", "episode_lengths", "prev_dones"
 class RecordEpisodeStatistics(theirs.RecordEpisodeStatistics):
     """Gymnasium's `RecordEpisodeStatistics`, for rewards of any framework.
 
-    Returns and lengths stay on the device. The queues, and the times when the episodes began, are NumPy's.
+    Returns and lengths stay on the device. The queues, and the times when the episodes began, are in NumPy.
     """
 
     def __init__(self, env: Any, buffer_length: int = 100, stats_key: str = "episode") -> None:
@@ -34,7 +34,7 @@ class RecordEpisodeStatistics(theirs.RecordEpisodeStatistics):
     def reset(self, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
         """Reset all environments, or those of a mask, and their statistics."""
         options = with_numpy_mask(options)
-        # A copy, because Gymnasium's environments take the mask out of it.
+        # A copy, because Gymnasium's environments remove the mask from it.
         found = self.env.reset(seed=seed, options=options and {**options})
         mask = (options or {}).get("reset_mask")
         anew = np.ones(self.num_envs, bool) if mask is None else np.asarray(mask)
@@ -70,7 +70,7 @@ class RecordEpisodeStatistics(theirs.RecordEpisodeStatistics):
             setattr(self, name, lift(place, getattr(self, name)))
 
     def _restart(self, place: Place | None) -> None:
-        """Begin anew where an episode has ended."""
+        """Restart the statistics where an episode has ended."""
         xp = namespace(place)
         for name in _ON_DEVICE[:2]:
             sums = getattr(self, name)

@@ -6,14 +6,14 @@ from gymnasium.wrappers.vector import dict_info_to_list as theirs
 
 from arrayferry.wrappers.vector._batches import info_rows
 
-if not TYPE_CHECKING:  # also the names of newer versions
+if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.vector.dict_info_to_list import *  # noqa: F403
 
 __all__ = ["DictInfoToList"]
 
 
 class DictInfoToList(theirs.DictInfoToList):
-    """Gymnasium's `DictInfoToList`, for infos of any framework: a list of what each environment has."""
+    """Gymnasium's `DictInfoToList`, for infos of any framework: a list with an info per environment."""
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
         """Reset the environments."""

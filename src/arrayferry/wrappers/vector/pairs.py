@@ -1,4 +1,4 @@
-"""The named pairs for vector environments, a row each."""
+"""The named pairs for vector environments, one class each."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ class _Pair(Pair, ArrayConversion[ArrayT]):
 
 
 class NumpyToTorch(_Pair["torch.Tensor"], pair="numpy torch"):
-    """A NumPy vector environment, a torch agent."""
+    """A NumPy vector environment, for a torch agent."""
 
 
 class NumpyToJax(_Pair["jax.Array"], pair="numpy jax"):
-    """A NumPy vector environment, a JAX agent."""
+    """A NumPy vector environment, for a JAX agent."""
 
 
 class JaxToNumpy(_Pair[NDArray[Any]], pair="jax numpy"):
-    """A JAX vector environment, a NumPy agent."""
+    """A JAX vector environment, for a NumPy agent."""
 
 
 class JaxToTorch(_Pair["torch.Tensor"], pair="jax torch"):
-    """A JAX vector environment, a torch agent."""
+    """A JAX vector environment, for a torch agent."""
 
 
 class TorchToNumpy(_Pair[NDArray[Any]], pair="torch numpy"):
-    """A torch vector environment, a NumPy agent."""
+    """A torch vector environment, for a NumPy agent."""
 
 
 class TorchToJax(_Pair["jax.Array"], pair="torch jax"):
-    """A torch vector environment, a JAX agent."""
+    """A torch vector environment, for a JAX agent."""

@@ -8,7 +8,7 @@ from arrayferry.wrappers._place import place_of
 from arrayferry.wrappers._statistics import normalized, settle, update
 from arrayferry.wrappers.vector._batches import with_numpy_mask
 
-if not TYPE_CHECKING:  # also the names of newer versions
+if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.vector.stateful_observation import *  # noqa: F403
 
 __all__ = ["NormalizeObservation"]
@@ -22,7 +22,7 @@ class NormalizeObservation(theirs.NormalizeObservation):
         return super().reset(seed=seed, options=with_numpy_mask(options))
 
     def observations(self, observations: Any) -> Any:
-        """Return observations normalized, and let them count if `update_running_mean` is True."""
+        """Normalize observations, and count them in the statistics if `update_running_mean` is True."""
         if (place := place_of(observations)) is None:
             settle(self.obs_rms, None)
             return super().observations(observations)

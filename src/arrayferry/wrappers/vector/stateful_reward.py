@@ -10,7 +10,7 @@ from arrayferry.wrappers._autoreset import autoreset_mode_of
 from arrayferry.wrappers._place import lift, namespace, place_of
 from arrayferry.wrappers._statistics import discounted, scaled, update
 
-if not TYPE_CHECKING:  # also the names of newer versions
+if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.vector.stateful_reward import *  # noqa: F403
 
 __all__ = ["NormalizeReward"]
@@ -25,13 +25,13 @@ class NormalizeReward(theirs.NormalizeReward):
         self._is_same_step = autoreset_mode_of(env) is AutoresetMode.SAME_STEP
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
-        """Reset the environments, and the rewards that were summed up."""
+        """Reset the environments and the accumulated rewards."""
         self.accumulated_reward = np.zeros(self.num_envs, np.float32)
         self._prev_dones = np.zeros(self.num_envs, np.float32)
         return super().reset(seed=seed, options=options)
 
     def step(self, actions: Any) -> Any:
-        """Take a step, and return its rewards normalized."""
+        """Take a step, and normalize its rewards."""
         obs, reward, terminated, truncated, info = self.env.step(actions)
         place = place_of(reward)
         xp, before = namespace(place), lift(place, self.accumulated_reward)

@@ -9,14 +9,14 @@ from gymnasium.wrappers.vector.vectorize_action import VectorizeTransformAction 
 from arrayferry.wrappers import transform_action as single
 from arrayferry.wrappers.vector._batches import call_once
 
-if not TYPE_CHECKING:  # also the names of newer versions
+if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.vector.vectorize_action import *  # noqa: F403
 
 __all__ = ["ClipAction", "RescaleAction", "TransformAction", "VectorizeTransformAction"]
 
 
 class _Batched:
-    """Calls the function of the single wrapper once, with all actions."""
+    """Calls the single wrapper's function once, with all actions."""
 
     action_space: Any
 
@@ -37,6 +37,6 @@ class RescaleAction(_Batched, theirs.RescaleAction):
     """Gymnasium's `RescaleAction`, for actions of any framework."""
 
     def __init__(self, env: Any, min_action: Any, max_action: Any) -> None:
-        """Wrap a vector environment whose action space is a Box; the bounds are NumPy's, or numbers."""
+        """Wrap a vector environment whose action space is a Box; the bounds are NumPy arrays or numbers."""
         bounds = {"min_action": min_action, "max_action": max_action}
         theirs.VectorizeTransformAction.__init__(self, env, single.RescaleAction, **bounds)

@@ -11,7 +11,7 @@ from arrayferry.wrappers._fallback import ComputesWithNumpy
 from arrayferry.wrappers._place import place_of
 from arrayferry.wrappers.vector._batches import call_once
 
-if not TYPE_CHECKING:  # also the names of newer versions
+if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.vector.vectorize_observation import *  # noqa: F403
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class _Batched:
-    """Calls the function of the single wrapper once, with all observations."""
+    """Calls the single wrapper's function once, with all observations."""
 
     env: Any
 
@@ -58,7 +58,7 @@ class RescaleObservation(_Batched, theirs.RescaleObservation):
     """Gymnasium's `RescaleObservation`, for observations of any framework."""
 
     def __init__(self, env: Any, min_obs: Any, max_obs: Any) -> None:
-        """Wrap a vector environment whose observation space is a Box; the bounds are NumPy's, or numbers."""
+        """Wrap a vector environment whose observation space is a Box; the bounds are arrays or numbers."""
         bounds = {"min_obs": min_obs, "max_obs": max_obs}
         theirs.VectorizeTransformObservation.__init__(self, env, single.RescaleObservation, **bounds)
 
@@ -67,7 +67,7 @@ class DtypeObservation(_Batched, theirs.DtypeObservation):
     """Gymnasium's `DtypeObservation`, for observations of any framework."""
 
     def __init__(self, env: Any, dtype: Any) -> None:
-        """Wrap a vector environment; `dtype` is one of NumPy's, or its name."""
+        """Wrap a vector environment; `dtype` is a NumPy dtype, or its name."""
         theirs.VectorizeTransformObservation.__init__(self, env, single.DtypeObservation, dtype=dtype)
 
 

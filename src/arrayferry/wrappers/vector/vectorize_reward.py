@@ -9,7 +9,7 @@ from gymnasium.wrappers.vector.vectorize_reward import VectorizeTransformReward 
 from arrayferry.wrappers import transform_reward as single
 from arrayferry.wrappers._place import place_of
 
-if not TYPE_CHECKING:  # also the names of newer versions
+if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.vector.vectorize_reward import *  # noqa: F403
 
 __all__ = ["ClipReward", "TransformReward", "VectorizeTransformReward"]
