@@ -1,4 +1,4 @@
-"""From torch, step environments of every installed package, each wrapped by the same line.
+"""Step environments of every installed package from torch, each wrapped by the same line.
 
 pip install arrayferry[torch,jax-envs]     # and dm_control, minigrid, mo-gymnasium, ... as you like
 python examples/every_package.py [--quick] [PACKAGE ...]

@@ -176,7 +176,7 @@ def test_a_state_is_used_once_in_one_compiled_function() -> None:
 def test_a_state_of_another_environment_is_refused() -> None:
     _, step = arrayferry.in_jit(Toy(BOX, counting))
     other, _ = arrayferry.in_jit(Toy(BOX, counting))[0](jax.random.key(0))
-    with pytest.raises(jax.errors.JaxRuntimeError, match="this state is of another environment"):
+    with pytest.raises(jax.errors.JaxRuntimeError, match="this state belongs to another environment"):
         jax.block_until_ready(step(other, 1.0))
 
 
@@ -522,9 +522,9 @@ def test_the_final_observation_of_a_single_environment() -> None:
 
 @pytest.mark.parametrize("info", ["final_obs", {"final_obs": None}], ids=["name", "example"])
 def test_a_final_observation_that_there_never_is_is_refused(info: Any) -> None:
-    with pytest.raises(arrayferry.FerryError, match=r"info: no final_obs[\s\S]*SAME_STEP"):
+    with pytest.raises(arrayferry.FerryError, match=r"info: there is no final_obs[\s\S]*SAME_STEP"):
         arrayferry.in_jit(vector(2, AutoresetMode.NEXT_STEP), info=info)
-    with pytest.raises(arrayferry.FerryError, match=r"info: no final_obs[\s\S]*autoreset=True"):
+    with pytest.raises(arrayferry.FerryError, match=r"info: there is no final_obs[\s\S]*autoreset=True"):
         arrayferry.in_jit(Toy(BOX, counting), info=info)
 
 

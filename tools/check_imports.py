@@ -20,7 +20,9 @@ HEIGHT = {"errors": 0, "_core": 1, "_frameworks": 2, "spaces": 3, "wrappers": 4}
 HEIGHT |= dict.fromkeys(["envs", "learners", "_in_jit", "scale", "sanitizer", "_explain", "testing"], 5)
 HEIGHT |= {"cli": 6, "__main__": 6}
 HEIGHT[""] = 5  # the package itself
-MEETS_ENVIRONMENTS = set("sanitizer spaces wrappers envs learners scale _explain _in_jit cli testing".split())
+HANDLES_ENVIRONMENTS = set(
+    "sanitizer spaces wrappers envs learners scale _explain _in_jit cli testing".split()
+)
 
 
 def check(src: Path) -> list[str]:
@@ -46,7 +48,7 @@ def _breaches(tree: ast.Module, file: Path, frameworks: set[str]) -> Iterator[tu
         target = names[1] if names[1:] and names[1] in HEIGHT else ""
         if names[0] == PACKAGE and HEIGHT[target] > HEIGHT.get(part, 9):
             yield line, f"{part} must not import {module}: the arrow points the other way"
-    banned = frameworks if part in MEETS_ENVIRONMENTS else frameworks | {"gymnasium"}
+    banned = frameworks if part in HANDLES_ENVIRONMENTS else frameworks | {"gymnasium"}
     for line, module in _imports(_at_import_time(tree.body), file):
         if module.split(".")[0] in banned:
             yield line, f"{module} is imported with the module: import it where it is used"

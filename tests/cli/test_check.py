@@ -15,7 +15,7 @@ OUTSIDE = Finding(
     path='obs["new"]',
     step=1,
     message="[0] is 7.0, above 1.0",
-    hint="repair the observation or its space",
+    hint="fix the observation or its space",
     times=20,
 )
 WROTE = Finding(

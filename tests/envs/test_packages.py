@@ -189,7 +189,7 @@ def test_jumanji_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [frame.ndim for frame in frames.render()] == [3, 3]
     window = as_gymnasium(jumanji.make("Snake-v1"), render_mode="rgb_array")
     window.reset(seed=0)
-    with pytest.raises(arrayferry.FerryError, match="gives no frame"):
+    with pytest.raises(arrayferry.FerryError, match="returns no frame"):
         window.render()
 
 

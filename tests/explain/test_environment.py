@@ -144,7 +144,7 @@ def test_an_id_is_made_and_closed(monkeypatch):
 
 @pytest.mark.parametrize("text", ["CartPol-v1", "go left", ""])
 def test_any_other_string_is_refused_with_a_hint(text):
-    with pytest.raises(arrayferry.errors.UnsupportedError, match="names no environment") as raised:
+    with pytest.raises(arrayferry.errors.UnsupportedError, match="does not name an environment") as raised:
         arrayferry.explain(text, "numpy")
     assert "id of a registered environment" in raised.value.hint
 

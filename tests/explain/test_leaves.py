@@ -35,7 +35,7 @@ def test_what_somebody_holds_is_copied(name):
     held = np.zeros(4, np.float32)
     assert only(arrayferry.explain(held, name)).verdict == "copied: you still hold it"
     inside = {"x": np.zeros(4, np.float32)}
-    assert only(arrayferry.explain(inside, name)).verdict == "copied: you still hold what it is in"
+    assert only(arrayferry.explain(inside, name)).verdict == "copied: you still hold the container it is in"
 
 
 def test_verdict_is_what_convert_does(pair):
@@ -90,7 +90,7 @@ def test_what_is_left_alone_says_so():
     found = verdicts(arrayferry.explain(held, "numpy"))
     assert found == {
         'value["s"]': "left alone: a str is not an array",
-        'value["t"]': "copied: you still hold what it is in",
+        'value["t"]': "copied: you still hold the container it is in",
         'value["b"]': "left alone: a bool is not an array",
     }
 

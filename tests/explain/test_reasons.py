@@ -43,4 +43,4 @@ def test_reason_and_text_of_a_leaf_agree():
     [leaf] = arrayferry.explain(np.zeros((4, 4))[:, 0], "numpy").leaves
     assert (leaf.reason, leaf.why) == ("view", REASONS["view"])
     [leaf] = arrayferry.explain(np.zeros(2).view(np.recarray), "numpy").leaves
-    assert (leaf.reason, leaf.why) == ("subclass", "a recarray may have more to it than its values")
+    assert (leaf.reason, leaf.why) == ("subclass", "a recarray may carry more than its values")

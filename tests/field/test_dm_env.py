@@ -107,5 +107,5 @@ def test_one_of_no_package(monkeypatch):
     assert arrayferry.explain(Counting(), "torch", steps=3).ok
     assert arrayferry.check(Counting(), "torch", steps=6).ok
     monkeypatch.setattr(Counting, "observation_spec", lambda self: dm_env.specs.StringArray(()))
-    with pytest.raises(arrayferry.errors.UnsupportedError, match="no Gymnasium space is like"):
+    with pytest.raises(arrayferry.errors.UnsupportedError, match="no Gymnasium space corresponds to"):
         arrayferry.wrap(Counting(), "torch")

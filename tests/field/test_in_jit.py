@@ -98,7 +98,7 @@ def test_a_state_of_another_environment_is_refused():
     theirs, _ = other(jax.random.key(0))
     state, _ = reset(jax.random.key(0))
     for use in (lambda: step(theirs, jnp.zeros(4, int)), lambda: reset(jax.random.key(0), theirs)):
-        with pytest.raises(arrayferry.FerryError, match="this state is of another environment"):
+        with pytest.raises(arrayferry.FerryError, match="this state belongs to another environment"):
             use()
     jax.block_until_ready(step(state, jnp.zeros(4, int)))
 

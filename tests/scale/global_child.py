@@ -81,7 +81,9 @@ class Jax:
             "no device of this process": lambda: arrayferry.wrap(
                 make(ROWS), "jax", NamedSharding(there, PartitionSpec("env"))
             ),
-            "7 environments cannot be divided by 2": lambda: arrayferry.wrap(make(7), "jax", self.device),
+            "7 environments cannot be divided among the 2 parts of the mesh of this process": lambda: (
+                arrayferry.wrap(make(7), "jax", self.device)
+            ),
             "does not hold its rows": lambda: envs.step(columns),
         }
 

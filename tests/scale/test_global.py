@@ -131,9 +131,9 @@ def test_seeds_are_those_that_one_process_would_give():
 
 
 def test_seeds_for_no_process_and_too_few_seeds_are_refused():
-    with pytest.raises(OptionError, match="process_index=2 of process_count=2"):
+    with pytest.raises(OptionError, match="process_index=2 is not valid with process_count=2"):
         process_seed(7, 4, process_index=2, process_count=2)
-    with pytest.raises(OptionError, match="process_index=1 of process_count=1"):
+    with pytest.raises(OptionError, match="process_index=1 is not valid with process_count=1"):
         process_seed(7, 4, process_index=1)
     with pytest.raises(OptionError, match="3 seeds for 2 processes with 4 environments each"):
         process_seed([1, 2, 3], 4, process_index=0, process_count=2)

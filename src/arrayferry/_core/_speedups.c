@@ -33,7 +33,7 @@ enum { WALK, FLOAT, BOOL, SCALAR }; /* what becomes of the value in a slot */
 enum {
     HANDLERS, IS_MODE_ON, WITHOUT_MODE, SLOTS, REPACK, /* its arguments */
     ARRAY_HANDLER, FROM_PRIVATE, REFUSAL, MAKES,       /* from its LeafConverter */
-    UNCHANGED, KEEP, CONTAINER, DICT, LIST, TUPLE,    /* from the walk in Python */
+    UNCHANGED, KEEP, CONTAINER, DICT, LIST, TUPLE,     /* from the walk in Python */
     OPEN, PYTHON_WALK, SLOT_TYPE, PATH_OF, LOCATE, REPORT_KEPT, REFUSE_CYCLE,
     HELD
 };
@@ -505,22 +505,22 @@ static PyObject *convert_copied(Call *call, PyObject *const held[], PyObject *va
     return new;
 }
 
-static PyObject *convert_leaf(Call *call, PyObject *action, PyObject *value, int unshared, const Frame *up)
+static PyObject *convert_leaf(Call *call, PyObject *handler, PyObject *value, int unshared, const Frame *up)
 {
     Walker *walker = call->walker;
     int mine = unshared && walker->counts_prove && (!up || up->alone);
-    if (Py_TYPE(action)->tp_call == (ternaryfunc)copy_first_call) {
-        PyObject *copied = convert_copied(call, ((Holder *)action)->held, value, up);
+    if (Py_TYPE(handler)->tp_call == (ternaryfunc)copy_first_call) {
+        PyObject *copied = convert_copied(call, ((Holder *)handler)->held, value, up);
         return copied == walker->held[KEEP] ? (Py_DECREF(copied), keep(call, value, up)) : copied;
     }
-    if (action == walker->held[ARRAY_HANDLER] && is_plain(walker, value)) {
+    if (handler == walker->held[ARRAY_HANDLER] && is_plain(walker, value)) {
         PyObject *new = convert_plain(call, value, mine, up);
         if (new || PyErr_Occurred()) {
             return new;
         }
     }
     PyObject *arguments[] = {value, mine ? Py_True : Py_False};
-    PyObject *found = PyObject_Vectorcall(action, arguments, 2, NULL);
+    PyObject *found = PyObject_Vectorcall(handler, arguments, 2, NULL);
     if (found == NULL) {
         locate(call, up, NULL);
     }
@@ -538,23 +538,23 @@ static PyObject *convert(Call *call, PyObject *value, int unshared, const Frame 
 {
     PyObject **held = call->walker->held, *new = NULL;
     Py_INCREF(value); /* keeps it alive, whatever is called from here on */
-    PyObject *action = look_up(held[HANDLERS], value);
-    if (action == held[UNCHANGED]) {
+    PyObject *handler = look_up(held[HANDLERS], value);
+    if (handler == held[UNCHANGED]) {
         new = Py_NewRef(value);
     }
-    else if (action == held[DICT] && unshared && PyDict_GET_SIZE(value) == 0) {
+    else if (handler == held[DICT] && unshared && PyDict_GET_SIZE(value) == 0) {
         new = PyDict_New(); /* empty, as many infos are */
     }
-    else if (action && (PyObject *)Py_TYPE(action) == held[CONTAINER]) {
-        new = convert_container(call, action, value, unshared, up);
+    else if (handler && (PyObject *)Py_TYPE(handler) == held[CONTAINER]) {
+        new = convert_container(call, handler, value, unshared, up);
     }
-    else if (action) {
-        new = convert_leaf(call, action, value, unshared, up);
+    else if (handler) {
+        new = convert_leaf(call, handler, value, unshared, up);
     }
     else {
         locate(call, up, NULL); /* its type could not be looked up */
     }
-    Py_XDECREF(action);
+    Py_XDECREF(handler);
     Py_DECREF(value);
     return new;
 }
@@ -788,9 +788,9 @@ static int read_slots(Walker *self)
 
 static PyObject *walker_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(options))
 {
-    PyObject *actions, *is_on, *without, *slots, *repack, *leaf, *shared;
+    PyObject *handlers, *is_on, *without, *slots, *repack, *leaf, *shared;
     int counts_prove;
-    if (!PyArg_ParseTuple(args, "O!(OO)OOOpO!:Walker", &PyDict_Type, &actions, &is_on, &without, &slots,
+    if (!PyArg_ParseTuple(args, "O!(OO)OOOpO!:Walker", &PyDict_Type, &handlers, &is_on, &without, &slots,
             &repack, &leaf, &counts_prove, &PyTuple_Type, &shared)) {
         return NULL;
     }
@@ -802,7 +802,7 @@ static PyObject *walker_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNU
     if (self == NULL) {
         return NULL;
     }
-    self->held[HANDLERS] = Py_NewRef(actions);
+    self->held[HANDLERS] = Py_NewRef(handlers);
     self->held[IS_MODE_ON] = Py_NewRef(is_on);
     self->held[WITHOUT_MODE] = Py_NewRef(without);
     self->held[REPACK] = Py_NewRef(repack);
@@ -823,8 +823,8 @@ static PyMethodDef walker_methods[] = {
     {NULL}};
 
 static PyType_Slot walker_type_slots[] = {
-    {Py_tp_doc, "Walker(actions, mode, slots, repack, leaf, counts_prove, shared)\n\n"
-                "Converts boxes, all by the same slots and actions, as `walk.Walker` does."},
+    {Py_tp_doc, "Walker(handlers, mode, slots, repack, leaf, counts_prove, shared)\n\n"
+                "Converts boxes, all with the same slots and handlers, as `walk.Walker` does."},
     {Py_tp_new, walker_new},
     {Py_tp_methods, walker_methods},
     {Py_tp_traverse, walker_traverse},
@@ -938,7 +938,7 @@ static PyObject *array_of_words(PyArrayObject *words, PyObject *place)
     if (start < 0 || stop < start || stop > PyArray_SIZE(words) || bit < 0 || bit > 31
         || PyArray_MultiplyList(shape.ptr, shape.len) != stop - start
         || (dtype->type_num != NPY_BOOL && PyDataType_ELSIZE(dtype) != 4)) {
-        PyErr_SetString(PyExc_ValueError, "a place is not that of words");
+        PyErr_SetString(PyExc_ValueError, "a place is outside the words, or does not fit them");
     }
     else {
         Py_INCREF(dtype);
@@ -1215,8 +1215,8 @@ static PyMethodDef member_caster_methods[] = {
 
 static PyType_Slot member_caster_slots[] = {
     {Py_tp_doc, "MemberCaster(table, fallback, members, cast, dtype, owner, space, refresh)\n\n"
-                "Makes members of the actions that the table's probes know, and `fallback` of the others, as long "
-                "as `owner.action_space` is `space`."},
+                "Turns actions that the table's probes know into members, leaving others to `fallback`, as "
+                "long as `owner.action_space` is `space`."},
     {Py_tp_new, member_caster_new},
     {Py_tp_methods, member_caster_methods},
     {Py_tp_traverse, holder_traverse},
@@ -1240,7 +1240,7 @@ static PyMethodDef functions[] = {
     {"copied", copied, METH_O, "Return a copy of a plain array; None for any other."},
     {"copied_from", copied_from, METH_O, "Return a copy of what NumPy sees of an array; None where in doubt."},
     {"from_words", from_words, METH_VARARGS, "Return the arrays of which an array of words is made up."},
-    {"halved", halved, METH_O, "Return a 64-bit array as a 32-bit one; None if values would be lost."},
+    {"halved", halved, METH_O, "Return a plain 64-bit array as a 32-bit one; None if values are lost."},
     {NULL}};
 
 static int module_exec(PyObject *module)

@@ -91,7 +91,8 @@ def dtype_name(dtype: Any) -> str:
     ('float32', 'int8', 'bfloat16')
     """
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
-    return str(name).rpartition(".")[2].lower()
+    plain = str(name).rpartition(".")[2]
+    return plain if "[" in plain else plain.lower()  # the D of datetime64[D] is a unit
 
 
 def dtype_names(dtypes: Mapping[Any, Any] | None) -> dict[str, str]:

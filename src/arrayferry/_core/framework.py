@@ -45,7 +45,7 @@ class Devices:
             `DeviceError` that lists the available ones.
         name: `(device)` to a name that `find` understands, for pickling.
         available: `()` to the names of the devices on this machine.
-        of: `(array)` to the device that it is on, and that an answer to it belongs on; None for the default.
+        of: `(array)` to the device that it is on, where an action for it should go too; None for the default.
         on_host: `(array)` to False if NumPy cannot see its memory, True otherwise.
 
     Example:

@@ -131,7 +131,8 @@ def _how_to_name_one(given: str = "") -> str:
 
     names = ", ".join(_registry)
     meant = "".join(f"did you mean {name!r}? Otherwise " for name in get_close_matches(given, _registry, 1))
-    return f"{meant}name one of {names}; or pass the module of any array API library; or register_framework()"
+    others = "pass the module of any array API library, or call arrayferry.register_framework()"
+    return f"{meant}name one of {names}; or {others}"
 
 
 # For a library that nobody registered: its framework as a target, and as the source of a leaf. Set by

@@ -36,7 +36,8 @@ def _rules(out: Sequence[Leaf], converter: Converter, vector: bool) -> Iterator[
     held = [leaf for leaf in out if leaf.reason in ("held", "container-held") and leaf.nbytes >= _WORTH_IT]
     if held and not target._fast.alignment and converter.device is None:
         total = size(sum(leaf.nbytes for leaf in held))
-        yield f"{_named(held)}: {total} copied: others hold it. copy=False shares it, if neither side writes"
+        why = "copied, because others hold it"
+        yield f"{_named(held)}: {total} {why}. copy=False shares it, if neither side writes"
     if vector and any(re.match(r'info\["final_obs"\]\[\d+\]', leaf.path) for leaf in out):
         yield "final_obs is an array of objects: dense_final=True makes it one batch"
     if not ownership.COUNTS_PROVE:

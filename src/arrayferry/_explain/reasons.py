@@ -19,7 +19,7 @@ REASONS: dict[str, str] = {
     "copy-false": "copy=False",
     "already-member": "it is a member of the action space already",
     # copied: the codes of `ownership.obstacle_to_taking`
-    "subclass": "{a_type} may have more to it than its values",
+    "subclass": "{a_type} may carry more than its values",
     "view": "it is a view of other memory",
     "read-only": "it is read-only",
     "byte-order": "it is not in native byte order",
@@ -27,11 +27,11 @@ REASONS: dict[str, str] = {
     "unaligned": "its elements are not aligned",
     "weak-reference": "somebody has a weak reference to it",
     "odd-strides": "its strides are odd, along an axis of fewer than two elements",
-    "objects": "it has objects in it",
+    "objects": "it contains objects",
     # copied: other reasons
     "copy-true": "copy=True",
     "uncounted": "this Python cannot tell whether anybody else holds it",
-    "container-held": "{holder} still {holds} what it is in",
+    "container-held": "{holder} still {holds} the container it is in",
     "held": "{holder} still {holds} it",
     "device": "it goes to {device}",
     "alignment": "{target} takes over only memory that is aligned to {alignment} bytes",
@@ -39,7 +39,7 @@ REASONS: dict[str, str] = {
     "no-view": "NumPy cannot see its memory",
     "immutable": "arrays of {source} never change, and yours are writable",
     "deletable": "its {source} array can still be deleted or donated",
-    "uncountable": "nobody can tell who else holds an array of {source}",
+    "uncountable": "there is no way to tell who else holds {source} arrays",
     # cast
     "dtypes": "dtypes= asks for it",
     "no-dtype": "{target} has no {before} here",

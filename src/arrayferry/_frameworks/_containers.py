@@ -15,7 +15,7 @@ from arrayferry.errors import UnsupportedError
 
 
 def open_tensordict(old: Any) -> tuple[list[str], list[Any]]:
-    """Return its keys and entries: tensors, TensorDicts, and anything else in its TensorDict wrapper."""
+    """Return its keys and entries: tensors, TensorDicts, and `NonTensorData` for anything else."""
     import tensordict
 
     if type(old) is not tensordict.TensorDict:
@@ -27,7 +27,7 @@ def open_tensordict(old: Any) -> tuple[list[str], list[Any]]:
 
 
 def build_tensordict(old: Any, keys: list[str], new: list[Any]) -> Any:
-    """Return a TensorDict with the same batch size, names and lock; if it has a device, the tensors' own."""
+    """Return a TensorDict with the same batch size, names and lock; a device becomes that of its tensors."""
     import tensordict
     import torch
 

@@ -66,7 +66,7 @@ def to_numpy(array: Any, share: bool) -> Array | None:
     if share:
         raise SharingError(f"{kind} does not share its memory", "pass copy=None")
     what = f"{kind} does not expose its values to NumPy"
-    raise UnsupportedError(what, "convert it by hand, or register_framework()")
+    raise UnsupportedError(what, "convert it by hand, or call arrayferry.register_framework()")
 
 
 def _is_on_gpu(array: Any) -> bool:
@@ -99,7 +99,7 @@ def from_numpy(module: ModuleType, array: Array, device: Any, share: bool) -> An
     if not _matches(found, array):
         made = f"{dtype_name(found.dtype)}{list(found.shape)}"
         what = f"{module.__name__} turned {array.dtype.name}{list(array.shape)} into {made}"
-        raise UnsupportedError(what, "convert it by hand, or register_framework()")
+        raise UnsupportedError(what, "convert it by hand, or call arrayferry.register_framework()")
     return found
 
 

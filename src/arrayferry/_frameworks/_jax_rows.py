@@ -45,17 +45,17 @@ class Rows:
         spec = self.sharding.spec
         if any(part is not None for part in spec[1:]):
             what = f"{spec} splits more than the first axis, which is that of the environments"
-            raise DeviceError(what, "name mesh axes for the first one only: PartitionSpec('env')")
+            raise DeviceError(what, "name mesh axes only for the first axis: PartitionSpec('env')")
         if not self._here:
             what = "the sharding has no device of this process"
-            raise DeviceError(what, "make the mesh of devices of all processes that step environments")
+            raise DeviceError(what, "build the mesh from the devices of all processes that step environments")
         if shared := next((there for there in self._processes.values() if len(there) > 1), None):
             what = f"each row would be on devices of {len(shared)} processes, each with its own environments"
-            raise DeviceError(what, "let the axes that are not in the PartitionSpec stay within a process")
+            raise DeviceError(what, "keep the mesh axes that are not in the PartitionSpec within one process")
         if self.count % len(self._here):
             parts = len(self._here)
             whose = "" if len(self._processes) == parts else " of this process"
-            what = f"{self.count} environments cannot be divided by {parts}, the parts of the mesh{whose}"
+            what = f"{self.count} environments cannot be divided among the {parts} parts of the mesh{whose}"
             raise DeviceError(what, f"make {parts} environments, or a multiple of that")
 
     @cached_property

@@ -38,7 +38,7 @@ class Rows:
             raise DeviceError(what, "pass one placement for each dimension of the mesh")
         for placement, size in zip(self.placements, self.mesh.shape):
             if not placement.is_shard(0) and not (placement.is_replicate() and size == 1):
-                what = f"{placement!r} does not split the rows of {size} processes"
+                what = f"{placement!r} does not split the rows of {size} processes, which all differ"
                 hint = "pass Shard(0); if the mesh has other dimensions, pass a part of it: mesh['env']"
                 raise DeviceError(what, hint)
         if self.mesh.get_coordinate() is None:

@@ -312,7 +312,7 @@ def _refuse_if_no_values(array: Any) -> None:
     if not isinstance(array, jax.Array):
         raise UnsupportedError("a jax.Ref is a reference, not a value", "convert what it holds: ref[...]")
     if array.is_deleted():
-        raise UnsupportedError("this JAX array was deleted or donated", "convert it before, or keep a copy")
+        raise UnsupportedError("this JAX array was deleted or donated", "convert it earlier, or keep a copy")
 
 
 FRAMEWORK = Framework(

@@ -66,7 +66,7 @@ def _share(array: Array, device: str | None) -> tf.Tensor:
         (device is not None and not device.startswith("CPU"), f"it is not on {device}"),
         (array.dtype.name not in STANDARD, f"NumPy does not export {array.dtype.name}"),
         (not array.flags.c_contiguous, "it is not contiguous"),
-        (not array.flags.writeable, "it is read-only, which NumPy does not export"),
+        (not array.flags.writeable, "it is read-only, and NumPy does not export that"),
         (array.ctypes.data % _ALIGNMENT != 0, f"its address is not a multiple of {_ALIGNMENT} bytes"),
     ):
         if is_so:

@@ -88,7 +88,7 @@ def _extended_to_numpy(tensor: torch.Tensor, name: str, share: bool) -> Array:
     wider = torch.complex64 if tensor.is_complex() else torch.float32
     if not share and (tensor.is_floating_point() or tensor.is_complex()):
         return tensor.to(wider).numpy()
-    raise UnsupportedError(f"NumPy has no {name}", "tensor.to() a dtype that it has")
+    raise UnsupportedError(f"NumPy has no {name}", "call tensor.to() with a dtype that NumPy has")
 
 
 @cache
@@ -292,7 +292,7 @@ def _refuse_if_no_values(tensor: torch.Tensor) -> None:
         kind = with_article(type(tensor).__name__)
         raise UnsupportedError(
             f"{kind} computes its values when it is used: there is no memory to convert",
-            "convert what it wraps; of a DTensor, to_local(), or full_tensor() in all processes",
+            "convert what it wraps; for a DTensor, to_local(), or full_tensor() in all processes",
         )
     if tensor.is_nested:
         raise UnsupportedError("a nested tensor is not a single array", "convert its .unbind()")
@@ -305,7 +305,7 @@ def _refuse_if_no_values(tensor: torch.Tensor) -> None:
     try:
         address, held = tensor.data_ptr(), tensor.untyped_storage().nbytes()
     except RuntimeError as error:
-        what = "a tensor inside of vmap, grad or another transform has no values of its own"
+        what = "a tensor inside vmap, grad or another transform has no values of its own"
         raise UnsupportedError(what, "convert outside of the transform") from error
     if tensor.numel() and (not address or held < _bytes_needed(tensor)):
         # Reading it would give garbage, or crash the process.

@@ -73,7 +73,7 @@ def from_numpy(array: Array, device: Any, share: bool) -> Any:
         why = "it is read-only" if there.is_cpu else f"it is not on {there}"
         raise SharingError(f"Warp cannot share this memory: {why}", "pass copy=None")
     if array.ndim > _MOST_DIMENSIONS:
-        what = f"this array has {array.ndim} dimensions, and Warp's have {_MOST_DIMENSIONS} at most"
+        what = f"this array has {array.ndim} dimensions, but Warp's have {_MOST_DIMENSIONS} at most"
         raise UnsupportedError(what, "reshape it before it is converted")
     if array.ndim == 0:
         if share:
@@ -92,7 +92,8 @@ def copy_within(array: Any, device: Any, dtype: str | None, share: bool) -> Any:
     there = array.device if device is None else device
     if share:
         if casts or there != array.device:
-            what = f"{dtype_name(array.dtype)} on {array.device} is not {dtype} on {there}"
+            name = dtype_name(array.dtype)
+            what = f"{name} on {array.device} is not {dtype or name} on {there}"
             raise SharingError(what, "pass copy=None, which converts it")
         return array
     copy = (

@@ -165,7 +165,8 @@ def part_of_space(path: str, space: spaces.Space[Any]) -> Part:
             lambda rest: make([(key, part.build(rest)) for key, part in parts.items()]),
         )
     if space.shape is None or space.dtype is None or isinstance(space, spaces.Text):
-        raise UnsupportedError(f"{space} has no fixed shape", "give it one with a wrapper inside", path)
+        hint = "wrap the environment so that it has one, and pass that to in_jit"
+        raise UnsupportedError(f"{space} has no fixed shape", hint, path)
     return part_of_array(path, space.shape, space.dtype)
 
 

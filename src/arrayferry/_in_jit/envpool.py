@@ -38,7 +38,7 @@ def own_step(env: Any) -> tuple[Any, Callable[..., Any]] | None:
     if not isinstance(env, VectorEnv) or not hasattr(type(env), "xla"):
         return None
     if env.is_async:  # type: ignore[attr-defined]
-        what = "EnvPool with batch_size, which steps some of its environments at a time"
+        what = "EnvPool with batch_size steps only some of its environments at a time"
         raise UnsupportedError(what, "make it without batch_size")
     if env.config["max_num_players"] > 1:  # type: ignore[attr-defined]
         return None

@@ -36,7 +36,7 @@ _number = itertools.count(1)
 def refuse_state(is_other: bool) -> NoReturn:
     """Refuse a state of another environment, or one that is not the newest."""
     used = "was used already, or is older than the last reset"
-    what = f"this state {'is of another environment' if is_other else used}"
+    what = f"this state {'belongs to another environment' if is_other else used}"
     raise UnsupportedError(what, "go on from the state that the last reset or step returned", "state")
 
 
@@ -62,7 +62,7 @@ class Host:
         env = self._env
         is_vector = isinstance(env, VectorEnv)
         if not is_vector and not isinstance(env, gym.Env):
-            what = f"{type(env.unwrapped).__qualname__} is an environment of many agents"
+            what = f"{type(env.unwrapped).__qualname__} has many agents"
             raise UnsupportedError(what, "pass a Gymnasium environment, single or vector")
         mode = autoreset_mode_of(env)
         if mode is AutoresetMode.DISABLED:
@@ -71,8 +71,9 @@ class Host:
         self._resets = autoreset and not is_vector
         self._has_final_obs = self._resets or mode is AutoresetMode.SAME_STEP
         if "final_obs" in info and not self._has_final_obs:
-            how = "make it with autoreset_mode=AutoresetMode.SAME_STEP" if is_vector else "autoreset=True"
-            what = "no final_obs where the step that ends an episode does not reset"
+            mode_hint = "make it with autoreset_mode=AutoresetMode.SAME_STEP"
+            how = mode_hint if is_vector else "pass autoreset=True"
+            what = "there is no final_obs if the step that ends an episode does not reset"
             raise UnsupportedError(what, how, "info")
         self._newest, self._lock = [next(_number), 0, 0], threading.Lock()
         batch = (env.num_envs,) if is_vector else ()

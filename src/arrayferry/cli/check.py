@@ -30,7 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--device", help="the device of the agent's arrays")
     steps = "steps of each of the two runs (default: 1000)"
     parser.add_argument("--steps", metavar="N", type=count, default=1000, help=steps)
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of everything (default: 0)")
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="seed for everything (default: 0)")
 
 
 def run(arguments: Namespace) -> Outcome:

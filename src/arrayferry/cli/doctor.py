@@ -30,7 +30,7 @@ EXITS_WITH_1 = "something that is installed does not work"
 
 _NO_SPEEDUPS = "The C extension is missing, so a step takes about twice as long: install a C compiler, then \
 arrayferry from source."
-_NO_PROOF = "In this Python nothing proves that nobody else holds an array, so every leaf is copied."
+_NO_PROOF = "This Python cannot prove that nobody else holds an array, so every leaf is copied."
 _HEADS = ("from", "to", ">16 B µs", ">1 MB µs", "temporary", "share")
 _LEGEND = (
     "Times: one thread copies an array that somebody else holds. temporary: what happens to an array that "

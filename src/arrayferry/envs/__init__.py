@@ -66,7 +66,7 @@ def as_parallel(env: Any, num_envs: None = None) -> JaxParallelEnv:
     interface = interface_of(env)
     if not interface.agents:
         what = f"{interface.name} has one agent, and PettingZoo's environments have many"
-        raise UnsupportedError(what, "arrayferry.envs.as_gymnasium, or arrayferry.wrap, which chooses")
+        raise UnsupportedError(what, "use as_gymnasium, or arrayferry.wrap, which chooses the right one")
     return JaxParallelEnv(Engine(env, None, AutoresetMode.DISABLED, None, interface))
 
 

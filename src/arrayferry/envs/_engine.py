@@ -132,7 +132,7 @@ class Engine:
         return carry, outcome.obs, reset_info, outcome.info
 
     def _refuse_another(self, what: str, reset: Any, step: Any) -> None:
-        """Refuse a reset's value in another form than a step's, except in a dtype that the step's holds."""
+        """Refuse a reset's value whose form is not a step's, unless the step's dtype can hold it."""
         import jax
         import jax.numpy as jnp
 

@@ -197,7 +197,7 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
         return {**super().__getstate__(), "_shown": self._last_obs()}
 
     def read_on_host(self) -> None:
-        """Return small arrays as NumPy arrays from now on, if JAX computes on the host anyway."""
+        """Let resets and steps return small arrays in NumPy, if JAX computes on the host anyway."""
         import jax
 
         self._is_for_host = jax.default_backend() == "cpu"
@@ -330,7 +330,7 @@ def as_gymnasium(
     interface = interface_of(env)
     if interface.agents:
         what = f"{interface.name} has many agents, which Gymnasium's environments do not"
-        raise UnsupportedError(what, "arrayferry.envs.as_parallel, or arrayferry.wrap, which chooses")
+        raise UnsupportedError(what, "use as_parallel, or arrayferry.wrap, which chooses the right one")
     num_envs = interface.num_envs if num_envs is None else num_envs
     if num_envs is not None:
         count_of("num_envs", num_envs, ", or None for a single environment")

@@ -16,7 +16,7 @@ __all__ = ["PackedArrays", "read_small"]
 _LARGE = 1 << 16
 
 # About 40 microseconds, in which no other Python thread runs.
-_LOOKS = 400
+_POLLS = 400
 
 # Where an array is: its first word, the word after its last, its shape and dtype, and the bit of a flag.
 Place: TypeAlias = "tuple[int, int, tuple[int, ...], np.dtype[Any], int]"
@@ -90,7 +90,7 @@ def _awaited(words: Any) -> Array:
     A sleeping thread is woken so late that small steps take twice as long. So it polls for a while first.
     """
     is_ready = words.is_ready
-    for _ in range(_LOOKS):
+    for _ in range(_POLLS):
         if is_ready():
             break
     return np.asarray(words)

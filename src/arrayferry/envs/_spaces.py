@@ -128,7 +128,7 @@ def space_of(array: Any, like: spaces.Space[Any] | None = None) -> spaces.Space[
     if dtype.kind == "b":
         return spaces.Box(0, 1, array.shape, dtype.type)
     if dtype.kind not in "iuf":
-        what = f"an observation of {dtype}, for which Gymnasium has no space"
+        what = f"Gymnasium has no space for an observation of {dtype}"
         raise UnsupportedError(what, "let the environment return float32, or declare its observation_space")
     low, high = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     return spaces.Box(low, high, array.shape, dtype.type)
@@ -150,4 +150,4 @@ def from_gymnax(space: Any) -> spaces.Space[Any]:
     if kind == "Tuple":
         return spaces.Tuple([from_gymnax(one) for one in space.spaces])
     what = f"{with_article(kind)} is not a known space"
-    raise UnsupportedError(what, "register an interface of your own")
+    raise UnsupportedError(what, "describe the environment with arrayferry.envs.register_environment")

@@ -25,7 +25,7 @@ def interface(env: Any, params: Any) -> Interface:
     """Describe an environment from `get_environment` or `create`; its batch size, if any, is the default."""
     sizes = [getattr(one, "batch_size", None) for one in _layers(env) if named(one, *_BATCHING)]
     if any(named(one, *_RANDOMIZING) for one in _layers(env)):
-        what = f"{type(env).__name__} randomizes a batch of models of its own"
+        what = f"{type(env).__name__} randomizes its own batch of models"
         raise UnsupportedError(what, "pass the environment before it is wrapped, and randomize in its reset")
     env = without(env, "env", *_BATCHING, *_RESETTING)
 

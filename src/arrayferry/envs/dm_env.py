@@ -35,7 +35,7 @@ def as_gymnasium(env: Any, num_envs: int | None = None) -> gym.Env[Any, Any] | V
         num_envs: must be None: the number of environments is already fixed.
     """
     if num_envs is not None:
-        what = f"num_envs={num_envs}: there is only one of this {type(env).__name__}"
+        what = f"num_envs={num_envs}: the number of environments of a {type(env).__name__} is fixed"
         raise UnsupportedError(what, "make many of them, in a gymnasium.vector.SyncVectorEnv")
     try:
         import shimmy

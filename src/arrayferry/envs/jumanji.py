@@ -39,8 +39,8 @@ def _drawn(env: Any, state: Any) -> Any:
     """Return a frame, which Jumanji's viewers return only if they were made to."""
     frame = env.render(state)
     if frame is None:
-        what = f"{type(env.unwrapped).__name__} draws on the screen, and gives no frame"
-        hint = 'make it with a viewer of render_mode="rgb_array"; not all of Jumanji\'s return its frames'
+        what = f"{type(env.unwrapped).__name__} draws on the screen and returns no frame"
+        hint = 'make it with a viewer whose render_mode is "rgb_array"; not all of Jumanji\'s return frames'
         raise UnsupportedError(what, hint)
     return frame
 

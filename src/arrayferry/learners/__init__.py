@@ -26,7 +26,8 @@ def sb3_vec_env(envs: VectorEnv[Any, Any, Any]) -> GymnasiumVecEnv:
 
     Args:
         envs: the vector environment. Its autoreset mode must be SAME_STEP or DISABLED; or NEXT_STEP, if it is
-            one of Gymnasium's or ours, which can reset some of their environments immediately.
+            a `SyncVectorEnv`, an `AsyncVectorEnv`, a `ProcessVectorEnv`, a `RayVectorEnv` or the result of
+            `as_gymnasium`, which can reset some of their environments immediately.
 
     Raises:
         UnsupportedError: the environment does not declare its autoreset mode, or would put a step without an
@@ -117,5 +118,5 @@ def rsl_rl_vec_env(
 def _refuse_if_no_vector(envs: Any) -> None:
     if not (hasattr(envs, "num_envs") and hasattr(envs, "single_action_space")):
         what = f"{with_article(type(envs).__qualname__)} is not a vector environment"
-        hint = "make many: gymnasium.make_vec(id, 8), or arrayferry.envs.as_gymnasium(env, 64) of one in JAX"
+        hint = "make one: gymnasium.make_vec(id, 8); or, with JAX, arrayferry.envs.as_gymnasium(env, 64)"
         raise UnsupportedError(what, hint)

@@ -25,9 +25,9 @@ class TensorDictVecEnv(VecEnv):  # type: ignore[misc]  # rsl_rl has no types
         mode, space = autoreset_mode_of(envs), envs.single_action_space
         if mode is not AutoresetMode.SAME_STEP:
             what = f"{type(envs.unwrapped).__name__} has the autoreset mode {mode}"
-            raise UnsupportedError(what, "rsl_rl takes AutoresetMode.SAME_STEP: make it with that")
+            raise UnsupportedError(what, "make it with autoreset_mode=AutoresetMode.SAME_STEP")
         if not isinstance(space, spaces.Box):
-            what = f"the action space {space}, and rsl_rl's actions are real numbers"
+            what = f"the action space is {space}, but rsl_rl's actions are real numbers"
             raise UnsupportedError(what, "put a TransformAction with a Box around the environment")
         self.envs: Any = wrap(envs, "torch", device, reward_dtype="float32", as_tensordict=True)
         self._shape = (envs.num_envs, *space.shape)

@@ -78,15 +78,15 @@ class GymnasiumVecEnv(VecEnv):
                 row = rows[index]
                 if "final_obs" not in row:
                     what = (
-                        f"{type(self.envs.unwrapped).__name__} resets itself, and its info has no final_obs"
+                        f"{type(self.envs.unwrapped).__name__} resets itself, but its info has no final_obs"
                     )
                     raise UnsupportedError(what, "put it there, or use AutoresetMode.DISABLED")
-                told = {"terminal_observation": _with_scalars(row.pop("final_obs"))}
-                told |= {name: row.pop(name) for name in _OF_THE_EPISODE if name in row}
+                about_episode = {"terminal_observation": _with_scalars(row.pop("final_obs"))}
+                about_episode |= {name: row.pop(name) for name in _OF_THE_EPISODE if name in row}
                 if (final := row.pop("final_info", None)) is not None:  # else the info is for both episodes
-                    self.reset_infos[index], rows[index] = row, {**final, **told}
+                    self.reset_infos[index], rows[index] = row, {**final, **about_episode}
                 else:
-                    self.reset_infos[index], rows[index] = dict(row), {**row, **told}
+                    self.reset_infos[index], rows[index] = dict(row), {**row, **about_episode}
             return obs
         for index in over:
             rows[index]["terminal_observation"] = row_of(obs, index, self.num_envs)
@@ -152,7 +152,7 @@ class GymnasiumVecEnv(VecEnv):
 
     def _refuse_some(self, chosen: list[int], name: str) -> None:
         if len(chosen) < self.num_envs:
-            what = f"{name} for only some environments: {type(self.envs.unwrapped).__name__} has them as one"
+            what = f"{name} for only some environments: {type(self.envs.unwrapped).__name__} takes it for all"
             raise UnsupportedError(what, "leave indices out, or use a SyncVectorEnv")
 
 

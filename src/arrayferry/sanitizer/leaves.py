@@ -81,7 +81,7 @@ def read(box: list[Any], names: Sequence[str], passed: int = 0) -> list[Leaf]:
     found: list[Leaf] = []
     alone: list[Leaf] = []
 
-    def visit(path: str, value: Any, references: int | None, action: Any) -> Any:
+    def visit(path: str, value: Any, references: int | None, handler: Any) -> Any:
         if isinstance(value, np.ndarray) and value.dtype.kind == "O":
             return OBJECT_ARRAY
         owner = None if isinstance(value, np.generic) else framework_of(type(value))
@@ -91,7 +91,7 @@ def read(box: list[Any], names: Sequence[str], passed: int = 0) -> list[Leaf]:
         return value
 
     with suppress(FerryError):  # the conversion itself will report it
-        walk(box, [*map(Slot, names)], _actions, visit=visit)
+        walk(box, [*map(Slot, names)], _handlers, visit=visit)
     if alone and ownership.COUNTS_PROVE:
         known = _known_references(found, alone)
         known.update({id(value): passed for value in box})
@@ -100,12 +100,12 @@ def read(box: list[Any], names: Sequence[str], passed: int = 0) -> list[Leaf]:
     return found
 
 
-def _action_of(cls: type) -> Handler:
+def _handler_of(cls: type) -> Handler:
     is_array = issubclass(cls, (np.ndarray, np.generic)) or framework_of(cls) is not None
     return (None if is_array else container_of(cls)) or unchanged
 
 
-_actions = TypeCache(_action_of)
+_handlers = TypeCache(_handler_of)
 
 
 def _view(value: Any, owner: Framework | None) -> tuple[Any, bool]:

@@ -62,7 +62,7 @@ class Values:
             if is_looked_at and not leaf.path.startswith(changeable):
                 self._compare_form(leaf)
         for path, why in misfits(parts):
-            self._notes.add("outside-space", "warning", path, why, "repair the observation or its space")
+            self._notes.add("outside-space", "warning", path, why, "fix the observation or its space")
 
     def look_for_nan(self, leaves: Sequence[Leaf]) -> None:
         """Look for NaN, in actions too, and for infinity in rewards; in observations, the space decides."""

@@ -184,7 +184,8 @@ def findings(env: Any) -> Report:
     """
     reports = [one.report for one in _sanitizers(env)]
     if not reports:
-        raise UnsupportedError("no sanitizer watches this environment", "wrap(env, to, sanitize=True)")
+        what = "no sanitizer watches this environment"
+        raise UnsupportedError(what, "call arrayferry.wrap(env, to, sanitize=True)")
     found = tuple(finding for report in reports for finding in report)
     return Report(findings=found, steps=max(report.steps for report in reports))
 

@@ -13,10 +13,10 @@ from gymnasium.vector import VectorEnv
 from arrayferry._core.messages import with_article
 from arrayferry.errors import OptionError, UnsupportedError, WorkerError
 
-__all__ = ["FOREVER", "check_spaces", "counted", "make_env", "seconds", "split"]
+__all__ = ["LONGEST_WAIT", "check_spaces", "counted", "make_env", "seconds", "split"]
 
 # The longest that we ask the system to wait: 10 days.
-FOREVER = 864_000.0
+LONGEST_WAIT = 864_000.0
 
 
 def counted(env_fns: Any) -> int:
@@ -34,7 +34,7 @@ def seconds(name: str, value: Any) -> float:
     """Return an option that is a time in seconds, cut to the longest that we ask the system to wait."""
     if not isinstance(value, (int, float, np.number)) or not value > 0:
         raise OptionError(f"{name}={value!r} is not valid", "pass seconds, or math.inf to wait forever")
-    return min(float(value), FOREVER)
+    return min(float(value), LONGEST_WAIT)
 
 
 def split(count: int, workers: int) -> list[slice]:
@@ -57,5 +57,5 @@ def check_spaces(index: int, found: Sequence[Any], expected: Sequence[Any]) -> N
     """Refuse an environment whose observation or action space differs from the first one's."""
     for name, theirs, mine in zip(("observation", "action"), found, expected):
         if theirs != mine:
-            what = f"environment {index} has the {name} space {theirs}, the first one {mine}"
+            what = f"environment {index} has the {name} space {theirs}, but the first one has {mine}"
             raise WorkerError(what, "all environments of a vector have the same spaces")

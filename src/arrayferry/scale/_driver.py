@@ -53,7 +53,8 @@ class Worker(ABC):
         self.block = block.rows(self.rows)
 
     def __str__(self) -> str:
-        return f"environments {self.rows.start} to {self.rows.stop - 1}"
+        first, last = self.rows.start, self.rows.stop - 1
+        return f"environment {first}" if first == last else f"environments {first} to {last}"
 
     @abstractmethod
     def start(self) -> None:
@@ -61,7 +62,7 @@ class Worker(ABC):
 
     @abstractmethod
     def wait_until_ready(self) -> Any:
-        """Wait for the environments; return their spaces, perhaps with more, or fail as `answer` does."""
+        """Wait for the environments: their spaces, perhaps with more; a `Failure`; or why there are none."""
 
     def pack(self, name: str, /, *arguments: Any, **options: Any) -> bytes:
         """Return a method call as bytes; pickled like env_fns, so that a script's classes are the same."""
@@ -104,5 +105,5 @@ class Worker(ABC):
 def warn_of_failure(found: Any) -> None:
     """Warn of what an environment raised when it was closed: `close` itself always returns."""
     if isinstance(found, Failure):
-        told = "".join(traceback.format_exception_only(found.error))
-        warn_caller(f"an environment was not closed: {told}", RuntimeWarning)
+        message = "".join(traceback.format_exception_only(found.error))
+        warn_caller(f"an environment was not closed: {message}", RuntimeWarning)

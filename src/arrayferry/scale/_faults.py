@@ -16,7 +16,7 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 
 from arrayferry._core.messages import count_of
 from arrayferry.errors import OptionError, UnsupportedError, WorkerError
-from arrayferry.scale._arguments import FOREVER, check_spaces, seconds
+from arrayferry.scale._arguments import LONGEST_WAIT, check_spaces, seconds
 from arrayferry.scale._block import Block, copy_into, map_arrays
 from arrayferry.scale._driver import Description, Worker
 from arrayferry.scale._pickling import Failure
@@ -164,7 +164,8 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         self._check_idle()
         mask, seeds = mask_of(options, self.num_envs), seeds_of(seed, self.num_envs)
         if mask is not None and self._needs_reset and not mask.all():
-            raise UnsupportedError("a masked reset before the first full one", "call reset() without a mask")
+            what = "a masked reset before the first full one, or after an environment's exception"
+            raise UnsupportedError(what, "call reset() without a mask")
         asked = [worker for worker in self._workers if mask is None or mask[worker.rows].any()]
         calls = [self._packed_reset(worker, seeds[worker.rows], mask, options) for worker in asked]
         infos: dict[str, Any] = {}
@@ -292,7 +293,8 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         worker.is_busy = False
         if worker.faults_in_a_row >= self._max_faults:
             worker.faults_in_a_row = 0
-            what = f"the worker of {worker} failed {self._max_faults} times in a row, the last time: {reason}"
+            often = f" {self._max_faults} times in a row, the last time" if self._max_faults > 1 else ""
+            what = f"the worker of {worker} failed{often}: {reason}"
             raise WorkerError(what, "step these environments alone to see why, or raise max_faults")
 
     def _ask_reset(self, worker: Worker) -> None:
@@ -395,7 +397,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         """
         deadline = time.monotonic()
         if not terminate:
-            deadline += self._timeout if timeout is None else min(timeout, FOREVER)
+            deadline += self._timeout if timeout is None else min(timeout, LONGEST_WAIT)
             for worker in self._workers:
                 worker.request_close()
         with ExitStack() as stack:  # all of them, even if one raises

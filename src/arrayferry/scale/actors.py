@@ -31,8 +31,8 @@ _REFUSED = [*_OURS, "lifetime", "max_concurrency", "name"]
 class RayVectorEnv(WorkerVectorEnv):
     """A vector environment whose workers are Ray actors, each of which steps several environments.
 
-    For environments whose steps take 10 ms or more, on hosts without a GPU, with one learner. It returns
-    what `SyncVectorEnv` returns, for any number of workers, and handles a worker that dies as a
+    For environments of which a step of all takes 10 ms or more, on hosts without a GPU, with one learner. It
+    returns what `SyncVectorEnv` returns, for any number of workers, and handles a worker that dies as a
     `ProcessVectorEnv` does; a host that dies takes its workers with it, and their successors start on other
     hosts. An actor with several cores (`actor_options={"num_cpus": 4}`) steps its environments in a
     `ProcessVectorEnv` of its own.
@@ -78,7 +78,7 @@ class RayVectorEnv(WorkerVectorEnv):
         restart_timeout = seconds("restart_timeout", restart_timeout)
         options = {"scheduling_strategy": "SPREAD", **(actor_options or {})}
         if refused := [name for name in _REFUSED if name in options]:
-            raise OptionError(f"actor_options[{refused[0]!r}]", "leave it out: Ray's default is needed")
+            raise OptionError(f"actor_options[{refused[0]!r}] cannot be set", "leave it out")
         self._ray = ray = _attached(address)
         actor = ray.remote(**options, **_OURS)(Actor)
         settings = max(int(options.get("num_cpus") or 1), 1), self.autoreset_mode, self._timeout, max_faults
@@ -130,7 +130,7 @@ class _Worker(Worker):
     has received is kept until the next answer, to be shown again if the actor dies: nobody can write to it.
     """
 
-    start_hint = "it needs a host with what actor_options ask for, and with all that env_fns import"
+    start_hint = "it needs a host that has what actor_options ask for, and everything that env_fns import"
 
     def __init__(self, ray: Any, actor: Any, rows: slice, task: ActorTask, restart_timeout: float) -> None:
         super().__init__(rows)
@@ -158,9 +158,9 @@ class _Worker(Worker):
         found = self._result(self._made, self._timeout)
         if isinstance(found, str):
             return f"a worker did not start: {found}"
-        _, told = found
-        self.is_ready = not isinstance(told, Failure)
-        return told
+        _, description = found
+        self.is_ready = not isinstance(description, Failure)
+        return description
 
     def ask(self, half: int, name: str, call: bytes | None = None) -> None:
         """Ask for a method call; without one, for a step with the actions in the block."""

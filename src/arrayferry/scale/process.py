@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["ProcessVectorEnv"]
 
 # How often, in seconds, a waiting driver checks whether the worker is still alive.
-_LOOK = 0.02
+_POLL_SECONDS = 0.02
 # A worker that starts imports everything that its environments need.
 _START_TIMEOUT = 120.0
 # A message of at most this many bytes is in a pipe whole, or not at all; a larger one may be there in part.
@@ -95,7 +95,7 @@ class ProcessVectorEnv(WorkerVectorEnv):
                 warn_of_failure(Failure(error))
         if context == "fork" and has_started():
             what = 'context="fork" after JAX has started: a worker would wait for its threads forever'
-            raise OptionError(what, 'write context="forkserver" or "spawn"')
+            raise OptionError(what, 'pass context="forkserver" or "spawn"')
         if context == "forkserver":
             _preload()
         multiprocess: Any = multiprocessing.get_context(context)
@@ -142,7 +142,7 @@ class _Worker(Worker):
             self._process.start()
         except (EOFError, OSError) as error:
             if not self.is_fresh:
-                what = f"a worker did not start: it could not be started ({type(error).__name__})"
+                what = f"a worker process could not be started ({type(error).__name__})"
                 raise WorkerError(what, self.start_hint) from error
             mine.close()  # killed while it started: one more fault, which `answer` reports
         theirs.close()
@@ -182,7 +182,7 @@ class _Worker(Worker):
         """Wait as `answer` does, for a worker that has started."""
         channel = self._channel
         try:
-            while not channel.done.acquire(timeout=_LOOK):
+            while not channel.done.acquire(timeout=_POLL_SECONDS):
                 if not self._process.is_alive():
                     if channel.done.acquire(block=False):  # it answered before it died
                         break

@@ -63,7 +63,7 @@ def process_seed(
         process_index = found_index if process_index is None else process_index
         process_count = found_count if process_count is None else process_count
     if not 0 <= process_index < process_count:
-        what = f"process_index={process_index} of process_count={process_count}"
+        what = f"process_index={process_index} is not valid with process_count={process_count}"
         raise OptionError(what, "processes are counted from 0")
     if seed is None:
         return None

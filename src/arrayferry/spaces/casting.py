@@ -119,7 +119,7 @@ def _cast_leaf(
     new, lost = (old, str(value)) if old.dtype == object else cast_exactly(old, dtype)
     if lost:
         what = f"{describe(value)} -> {dtype.name}, {why}: {lost} does not fit"
-        raise NarrowingError(what, "repair the value, or choose a dtype that holds it", path)
+        raise NarrowingError(what, "fix the value, or choose a dtype that holds it", path)
     return new if isinstance(value, np.ndarray) or old.ndim else new[()]
 
 

@@ -140,7 +140,7 @@ def check_pickling(name: str) -> None:
         same = again.device == converter.device and repr(again) == repr(converter)
         _expect(same, f"{converter!r} came back as {again!r}")
         found = dtype_name(again(edges("int16")).dtype)
-        _expect(found == "int32", f"{again!r} made {found} of int16")
+        _expect(found == "int32", f"{again!r} turned int16 into {found}")
 
 
 def check_pairs(name: str) -> None:
@@ -228,7 +228,7 @@ def _expect_error(kind: type[Exception], call: Callable[[], Any], *words: str) -
         missing = [word for word in words if word not in str(error)]
         _expect(not missing, f"the message does not say {missing}: {error}")
     else:
-        raise AssertionError(f"{result!r}, where a {kind.__name__} is due")
+        raise AssertionError(f"{result!r}, where a {kind.__name__} is expected")
 
 
 def _expect(condition: bool, message: str) -> None:

@@ -68,7 +68,7 @@ def live_member_caster(
         owner: the environment or wrapper that owns the action space.
         to_env: the converter to the environment's framework.
         cast: the space's caster, for values already in that framework.
-        fallback: makes a member of any action; where possible, the most common ones are made in C instead.
+        fallback: turns any action into a member; where possible, C does this for the most common ones.
         refresh: called with the action when the owner's action space has changed.
         reads_at_once: whether the environment is done with an action when its step returns, so that it may
             be given the agent's own memory.

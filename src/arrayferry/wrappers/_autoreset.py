@@ -57,7 +57,7 @@ def reset_finished(env: Any, terminated: Any, truncated: Any) -> None:
 
 
 def _is_by_environment(final: Any) -> bool:
-    """Return whether each environment has an observation or None of its own, not a row in a batch."""
+    """Return whether there is one observation or None per environment, and not one batch for all."""
     return isinstance(final, list) or (isinstance(final, np.ndarray) and final.dtype == object)
 
 
@@ -109,4 +109,4 @@ def _batch(env: VectorEnv[Any, Any, Any], final: Any) -> Any:
         if isinstance(error, FerryError):
             raise
         what = f"a final observation does not match {space}: {error}"
-        raise UnsupportedError(what, "repair the observation, or leave dense_final out", path) from error
+        raise UnsupportedError(what, "fix the observation, or leave dense_final out", path) from error

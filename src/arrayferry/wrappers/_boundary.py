@@ -56,7 +56,7 @@ STEP = ("obs", "reward", "terminated", "truncated", "info")
 # Nobody reads more warnings than this, and making the paths takes time.
 _MANY_WARNINGS = 100
 
-# A process with another id was forked from this one.
+# If the current process has another id, it was forked after this module was imported.
 _IMPORTED_IN = os.getpid()
 
 

@@ -24,8 +24,8 @@ def detect_framework(env: Any) -> tuple[Framework, Any] | None:
     """Return the framework and the device of the arrays that an environment takes; None if unknown.
 
     An inner conversion wrapper knows it; otherwise the environment's class reveals it, or the arrays that it
-    and what it wraps hold. The answer is never NumPy, whose arrays environments of all frameworks hold; where
-    these are the majority, it is None.
+    and what it wraps hold. Among those, NumPy arrays reveal nothing, because environments of all frameworks
+    hold some; where they outnumber the others, the answer is None.
     """
     for layer in _layers(env):
         if (boundary := getattr(layer, "_boundary", None)) is not None:

@@ -39,7 +39,7 @@ class Kind:
         interface: `interface(env, params)` describes an environment that is written in JAX, for
             `arrayferry.envs.as_gymnasium`.
         wrapper: the wrapper class that takes such an environment as it is.
-        hint: what to do instead, if `wrap` refuses it.
+        hint: what to do instead, if `wrap` refuses it; or, with `adapt`, if it is inside other wrappers.
     """
 
     adapt: str | Callable[[Any, int | None], Any] | None = None
@@ -66,7 +66,7 @@ _TORCHRL = (
     'torchrl.envs.GymWrapper(arrayferry.wrap(gymnasium.make(...), "torch"))'
 )
 
-_INSIDE = "pass the environment inside, and put wrappers of Gymnasium's or ours around what wrap returns"
+_INSIDE = "pass the environment inside it, and put Gymnasium's wrappers or ours around what wrap returns"
 _LOSES_STEPS = (
     "it discards the steps of all other environments when it resets one: wrap it before other wrappers"
 )
@@ -97,7 +97,7 @@ _KINDS: dict[str | type, Kind] = {
 
 
 def register_kind(of: str | type, kind: Kind) -> None:
-    """Let `wrap` take the environments of a class, given by name or as itself."""
+    """Let `wrap` take the environments of a class, given by name or as the class itself."""
     _KINDS[of] = kind
 
 
@@ -124,7 +124,7 @@ def in_words(value: Any) -> str:
 
 
 def how_to_make(value: Any) -> str | None:
-    """Return what to do with something that `wrap` does not take as it is; None if it is no environment."""
+    """Return what to do with something that `wrap` does not take as it is; None if nothing is known."""
     if (kind := find_kind(value)) is not None:
         return kind.hint
     if isinstance(value, str) and value in registered():
@@ -134,15 +134,15 @@ def how_to_make(value: Any) -> str | None:
     if isinstance(value, type) and _is_environment(value):
         return f"pass an instance, not the class: {value.__name__}(...)"
     if isinstance(value, (list, tuple)) and any(_is_environment(type(one)) for one in value):
-        many = "gymnasium.vector.SyncVectorEnv([make_one, ...]), of functions that make one each"
-        return f"pass each of them, or make a vector environment: {many}"
+        many = "gymnasium.vector.SyncVectorEnv([make_one, ...]), from functions that make one each"
+        return f"wrap each of them, or make a vector environment: {many}"
     return None
 
 
 def hint_for(value: Any, wrapper: str = "") -> str:
     """Return what to do with something that a wrapper does not take; `wrapper` is the one for other kinds."""
     if wrapper and _is_environment(type(value)):
-        return f"{wrapper}, or arrayferry.wrap, which chooses"
+        return f"use {wrapper}, or arrayferry.wrap, which chooses the right one"
     if (hint := how_to_make(value)) is not None:
         return hint
     if isinstance(value, FunctionType):

@@ -25,6 +25,6 @@ def opened(env: Any) -> Iterator[Any]:
         made = gym.make(env)
     except gym.error.Error as error:
         hint = "pass the id of a registered environment, or the environment itself"
-        raise UnsupportedError(f"{env!r} names no environment: {error}", hint) from error
+        raise UnsupportedError(f"{env!r} does not name an environment: {error}", hint) from error
     with closing(made):
         yield made

@@ -36,7 +36,7 @@ class Place:
     def __init__(self, framework: Framework, device: Any) -> None:
         self.framework, self.xp, self.device = framework, module_namespace(framework), device
         if not all(hasattr(self.xp, name) for name in ("astype", "concat", "logical_or")):
-            what = f"{framework.name} has no array API namespace, which this wrapper computes with"
+            what = f"{framework.name} has no array API namespace, which this wrapper needs"
             hint = "put the wrapper inside the conversion: arrayferry.wrap(Wrapper(env), ...)"
             raise UnsupportedError(what, hint)
         self.asarray = Converter(framework, device)

@@ -37,7 +37,7 @@ class TensorDictBoundary(Boundary):
         super().__init__(env, *arguments, **options)
         if (target := self.outgoing.framework.name) != "torch":
             raise OptionError(
-                f'as_tensordict=True with "{target}" arrays', 'a TensorDict holds tensors: "torch"'
+                f'as_tensordict=True with "{target}" arrays', 'a TensorDict holds tensors: convert to "torch"'
             )
         if self._is_split:  # final observations and texts have only this process's rows
             what = "as_tensordict=True with a device mesh: its batch size would only fit some entries"

@@ -47,7 +47,8 @@ class _AgentsWrapper(ConversionWrapper[ArrayT], Generic[ArrayT]):
         if not isinstance(env, self._wraps):
             kind, given = self._wraps.__name__, with_article(type(env).__qualname__)
             what = f"{type(self).__name__} wraps PettingZoo's {kind}, which {given} is not"
-            raise UnsupportedError(what, f"{self._wrapper_of_others}, or arrayferry.wrap, which chooses")
+            hint = f"use {self._wrapper_of_others}, or arrayferry.wrap, which chooses the right one"
+            raise UnsupportedError(what, hint)
         self._shares = copy is False
         self._infos: dict[Any, Any] = {}  # converted ones, kept until the next step
         # By kind and agent: the environment's own space, and the same as the agent sees it.

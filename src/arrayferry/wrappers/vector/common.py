@@ -37,9 +37,9 @@ class RecordEpisodeStatistics(theirs.RecordEpisodeStatistics):
         # A copy, because Gymnasium's environments remove the mask from it.
         found = self.env.reset(seed=seed, options=options and {**options})
         mask = (options or {}).get("reset_mask")
-        anew = np.ones(self.num_envs, bool) if mask is None else np.asarray(mask)
-        place, others = place_of(found[0]), self._ended & ~anew
-        self.prev_dones, self._ended = anew, anew
+        was_reset = np.ones(self.num_envs, bool) if mask is None else np.asarray(mask)
+        place, others = place_of(found[0]), self._ended & ~was_reset
+        self.prev_dones, self._ended = was_reset, was_reset
         self._move(place)
         self._restart(place)
         self.prev_dones, self._ended = lift(place, others), others
