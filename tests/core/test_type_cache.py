@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 import threading
+import types
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from arrayferry import Converter
+from arrayferry import Converter, convert
 from arrayferry._core import registry
-from arrayferry._core.type_cache import TypeCache
+from arrayferry._core.framework import FastPaths
+from arrayferry._core.type_cache import forget_decisions
 from arrayferry.errors import UnknownFrameworkError
 from arrayferry.testing import bits
 
@@ -32,7 +34,7 @@ def test_caches_may_be_cleared_while_other_threads_build_converters():
         thread.start()
     try:
         for _ in range(300):
-            TypeCache.clear_all()
+            forget_decisions()
     finally:
         done.set()
         for thread in threads:
@@ -67,6 +69,34 @@ def test_frameworks_may_be_registered_while_others_are_looked_for(monkeypatch):
     with pytest.raises(UnknownFrameworkError):
         registry.find_framework("none of them")
     assert len(registry.registered()) == before + 2
+
+
+def test_a_converter_from_before_a_registration_is_not_found_after_it(monkeypatch, tmp_path):
+    """While its framework is imported for a converter, somebody registers it again."""
+    monkeypatch.setattr(registry, "_registry", registry.registered())
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "slow_import.py").write_text("import sys; sys.modules['slow_import_hook'].call()")
+    numpy = registry.find_framework("numpy")
+
+    def make(answer):
+        made = replace(numpy, name="slow_import", modules=("slow_import",), arrays=(), _fast=FastPaths())
+        return replace(made, from_numpy=lambda array, device, share: array + answer)
+
+    hook = types.SimpleNamespace(call=lambda: registry.register_framework(make(2)))
+    monkeypatch.setitem(sys.modules, "slow_import_hook", hook)
+    registry.register_framework(make(1))
+    convert(np.zeros(1), "slow_import")
+    assert convert(np.zeros(1), "slow_import").tolist() == [2]
+
+
+def test_decisions_are_not_made_from_other_decisions():
+    """Another thread may have emptied one table, and not yet the other."""
+
+    class Odd:
+        pass
+
+    registry._frameworks_by_type[Odd] = registry.find_framework("numpy")  # what was true before
+    assert convert(odd := Odd(), "numpy") is odd
 
 
 def test_threads_may_share_a_converter(name):

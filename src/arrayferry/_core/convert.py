@@ -16,9 +16,9 @@ from arrayferry._core.framework import Framework
 from arrayferry._core.leaf import LeafConverter
 from arrayferry._core.messages import refuse_unknown
 from arrayferry._core.ownership import COUNTS_PROVE
-from arrayferry._core.registry import find_framework, find_unpickled_framework, framework_of
+from arrayferry._core.registry import decide_framework, find_framework, find_unpickled_framework
 from arrayferry._core.speedups import speedups
-from arrayferry._core.type_cache import TypeCache, find_base, forget_decisions, on_register
+from arrayferry._core.type_cache import TypeCache, find_base, forget_decisions
 from arrayferry._core.walk import KEEP, Handler, Slot, unchanged
 from arrayferry.errors import FerryError, OptionError
 
@@ -177,7 +177,7 @@ class Converter:
             return leaf.numpy_scalar
         if issubclass(cls, np.ma.MaskedArray):
             return leaf.array_without_counterpart  # a mask has no counterpart
-        if framework := framework_of(cls):
+        if framework := decide_framework(cls):
             is_numpy = issubclass(cls, np.ndarray)
             return self._showing(
                 cls, framework, leaf.array_handler if is_numpy else leaf.array_of(framework, cls)
@@ -279,14 +279,12 @@ def _converter(
         hash((to, device))
     except TypeError:
         return Converter(to, device, copy=copy, dtypes=dict(dtypes))
-    return _remembered(to, device, copy, dtypes)
+    return _remembered(to, device, copy, dtypes, TypeCache.last_clear)
 
 
 @lru_cache(maxsize=64, typed=True)
 def _remembered(
-    to: Namespace, device: Any, copy: bool | None, dtypes: tuple[tuple[Any, Any], ...]
+    to: Namespace, device: Any, copy: bool | None, dtypes: tuple[tuple[Any, Any], ...], since: object
 ) -> Converter:
+    # `since`: no converter from before something was registered is found after it.
     return Converter(to, device, copy=copy, dtypes=dict(dtypes))
-
-
-on_register.append(_remembered.cache_clear)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FrameworkInfo",
     "can_make_arrays",
+    "decide_framework",
     "describe",
     "find_framework",
     "find_unpickled_framework",
@@ -129,8 +130,9 @@ def _load_plugins(package: str | None = None) -> bool:
 def _how_to_name_one(given: str = "") -> str:
     from difflib import get_close_matches
 
-    names = ", ".join(_registry)
-    meant = "".join(f"did you mean {name!r}? Otherwise " for name in get_close_matches(given, _registry, 1))
+    known = [*registered()]
+    names = ", ".join(known)
+    meant = "".join(f"did you mean {name!r}? Otherwise " for name in get_close_matches(given, known, 1))
     others = "pass the module of any array API library, or call arrayferry.register_framework()"
     return f"{meant}name one of {names}; or {others}"
 
@@ -149,17 +151,21 @@ def register_fallback(
     _fallback_target, _fallback_source = target, source
 
 
-def _decide_framework(cls: type) -> Framework | None:
+def decide_framework(cls: type) -> Framework | None:
+    """Do what `framework_of` does, without its table: for decisions that go into another table.
+
+    That table may have been emptied, because something was registered, before this one is.
+    """
     for framework in registered().values():
         if any((base := find_class(name)) and issubclass(cls, base) for name in framework.arrays):
             return framework
     package = str(cls.__module__).partition(".")[0]
     if package not in sys.stdlib_module_names and _load_plugins(package):
-        return _decide_framework(cls)
+        return decide_framework(cls)
     return _fallback_source(cls)
 
 
-_frameworks_by_type = TypeCache(_decide_framework)
+_frameworks_by_type = TypeCache(decide_framework)
 
 
 def framework_of(cls: type) -> Framework | None:

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
-__all__ = ["TypeCache", "find_base", "find_class", "forget_decisions", "on_register"]
+__all__ = ["TypeCache", "find_base", "find_class", "forget_decisions"]
 
 _T = TypeVar("_T")
 
@@ -19,8 +19,9 @@ class TypeCache(dict[type, Any]):
     at once is decided twice, with the same result. Even without a GIL, a dict is all that this needs.
     """
 
-    _all: ClassVar[weakref.WeakSet[Any]] = weakref.WeakSet()
-    _last_clear: ClassVar[object] = object()  # a new one each time: two threads cannot miscount it
+    _all: ClassVar[weakref.WeakSet[TypeCache]] = weakref.WeakSet()
+    # Changes with every clearing. It is not a number: two threads cannot miscount an object.
+    last_clear: ClassVar[object] = object()
 
     # Keeps the table from growing without bound in a program that makes a new type in every step.
     _limit = 10_000
@@ -36,21 +37,15 @@ class TypeCache(dict[type, Any]):
     def __missing__(self, cls: type) -> Any:
         if len(self) >= self._limit:
             self.clear()
-        before = TypeCache._last_clear
+        before = TypeCache.last_clear
         self[cls] = decision = self._decide(cls)
-        if TypeCache._last_clear is not before:  # another thread has registered something meanwhile
+        if TypeCache.last_clear is not before:  # another thread has registered something meanwhile
             self.pop(cls, None)
         return decision
 
     @classmethod
-    def clear_all(cls) -> None:
-        """Empty all tables."""
-        TypeCache._last_clear = object()  # first, so that a decision made before it is not stored after it
-        for table in cls._tables():
-            table.clear()
-
-    @classmethod
-    def _tables(cls) -> list[Any]:
+    def tables(cls) -> list[TypeCache]:
+        """Return all tables that there are."""
         while True:
             try:
                 return list(cls._all)
@@ -58,14 +53,11 @@ class TypeCache(dict[type, Any]):
                 continue
 
 
-# Called when something new is registered.
-on_register: list[Callable[[], None]] = [TypeCache.clear_all]
-
-
 def forget_decisions() -> None:
     """Forget all decisions, because something was registered."""
-    for forget in on_register:
-        forget()
+    TypeCache.last_clear = object()  # first, so that a decision made before it is not stored after it
+    for table in TypeCache.tables():
+        table.clear()
 
 
 def find_base(table: Mapping[type, _T], cls: type) -> _T | None:

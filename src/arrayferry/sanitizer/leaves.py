@@ -16,7 +16,7 @@ from arrayferry._core import ownership
 from arrayferry._core.containers import OBJECT_ARRAY, container_of
 from arrayferry._core.dtypes import dtype_name
 from arrayferry._core.framework import Framework
-from arrayferry._core.registry import framework_of
+from arrayferry._core.registry import decide_framework, framework_of
 from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import Handler, Slot, unchanged, walk
 from arrayferry.errors import FerryError, SharingError
@@ -101,7 +101,7 @@ def read(box: list[Any], names: Sequence[str], passed: int = 0) -> list[Leaf]:
 
 
 def _handler_of(cls: type) -> Handler:
-    is_array = issubclass(cls, (np.ndarray, np.generic)) or framework_of(cls) is not None
+    is_array = issubclass(cls, (np.ndarray, np.generic)) or decide_framework(cls) is not None
     return (None if is_array else container_of(cls)) or unchanged
 
 

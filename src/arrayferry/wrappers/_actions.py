@@ -13,7 +13,7 @@ from gymnasium.vector import VectorWrapper
 
 from arrayferry._core.convert import Converter, is_registered
 from arrayferry._core.messages import note_on
-from arrayferry._core.registry import describe, framework_of
+from arrayferry._core.registry import decide_framework, describe
 from arrayferry._core.speedups import speedups
 from arrayferry._core.type_cache import TypeCache
 from arrayferry.errors import FerryError
@@ -114,13 +114,13 @@ def _item_of(cls: type) -> Any:
         return lambda array: array.tolist() if array.dtype.kind in "biu" else None
     if issubclass(cls, np.generic):
         return cls.item if np.dtype(cls).kind in "biu" else None
-    framework = framework_of(cls)
+    framework = decide_framework(cls)
     return framework and framework._fast.item(cls)
 
 
 def _reader_of(hook: str, cls: type) -> Any:
     """Return a framework's fast path from its arrays to NumPy (`to_private` or `to_view`), or None."""
-    framework = None if is_registered(cls) else framework_of(cls)
+    framework = None if is_registered(cls) else decide_framework(cls)
     return framework and getattr(framework._fast, hook)(cls)
 
 

@@ -16,7 +16,7 @@ from gymnasium.vector import VectorEnv
 from arrayferry._core.containers import container_of, registered_container
 from arrayferry._core.convert import Converter, is_registered
 from arrayferry._core.framework import Framework
-from arrayferry._core.registry import framework_of
+from arrayferry._core.registry import decide_framework
 from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import Handler, Slot, key_text, unchanged, walk
 from arrayferry.spaces.casting import rebuilt, subspaces
@@ -37,7 +37,7 @@ def row_reader(name: str, to_agent: Converter) -> Callable[[Any], Any]:
     def decide(cls: type) -> Handler:
         if is_registered(cls):
             return registered_container(cls) or unchanged
-        if (found := framework_of(cls)) is not None:
+        if (found := decide_framework(cls)) is not None:
             is_theirs = found is framework
             return (
                 (lambda array, mine: framework._batches.rows_here(array, device)) if is_theirs else unchanged
