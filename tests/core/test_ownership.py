@@ -884,6 +884,22 @@ UNPROVING = {
     "all counts are alike": PURE + "sys.getrefcount = lambda value: 2",
     "all counts of the walk are alike": "import sys; sys.getrefcount = lambda value: 2",
 }
+# A tracer at import holds references that are gone when it is off: they must not be taken as the usual ones.
+TRACED = """
+import sys
+kept = []
+
+def keep_variables(frame, event, argument):
+    kept.append(dict(frame.f_locals))
+    return keep_variables
+
+sys.settrace(keep_variables)
+import arrayferry
+sys.settrace(None)
+kept.clear()
+"""
+if not sysconfig.get_config_var("Py_GIL_DISABLED"):
+    UNPROVING |= {"traced": TRACED, "traced, without C": PURE + TRACED}
 if speedups is not None:
     UNPROVING |= {
         "all is unshared in C": ANSWER_IN_C.format("lambda box: True"),

@@ -97,7 +97,8 @@ static inline int is_unshared(PyObject *value)
 #endif
 }
 
-/* The same where an iterator has given us one more reference; without the GIL, there is no way to tell. */
+/* The same where we have one more reference, from an iterator or in a copy of the container; without the GIL,
+ * there is no way to tell. */
 #ifndef Py_GIL_DISABLED
 #define IS_UNSHARED_BUT_FOR_US(value) (Py_REFCNT(value) <= 2)
 #else
@@ -225,45 +226,39 @@ static PyObject *keep(Call *call, PyObject *leaf, const Frame *frame)
         told = PyObject_CallFunctionObjArgs(call->walker->held[REPORT_KEPT], slot, path, leaf, NULL);
         Py_DECREF(path);
     }
-    Py_XDECREF(told);
-    return told ? Py_NewRef(leaf) : NULL;
+    if (told == NULL) {
+        locate(call, frame, NULL);
+        return NULL;
+    }
+    Py_DECREF(told);
+    return Py_NewRef(leaf);
 }
 
 /* ---- containers --------------------------------------------------------------------------------- */
 
-static int has_changed(PyObject *dict, Py_ssize_t size)
-{
-    if (PyDict_GET_SIZE(dict) == size) {
-        return 0;
-    }
-    PyErr_SetString(PyExc_RuntimeError, "dictionary changed size during iteration");
-    return 1;
-}
-
-/* What to iterate over: without the GIL, a copy of a container that other threads can reach and change. */
+/* What to iterate over: a container that others can reach is read at one moment, because another thread, or
+ * what is called for a leaf, may change it. */
 static PyObject *stable(PyObject *container, const Frame *frame)
 {
-#ifdef Py_GIL_DISABLED
-    if (!frame->alone && !PyTuple_CheckExact(container)) {
-        return PyDict_CheckExact(container) ? PyDict_Copy(container) : PyList_AsTuple(container);
+    if (frame->alone || PyTuple_CheckExact(container)) {
+        return Py_NewRef(container);
     }
-#endif
-    (void)frame;
-    return Py_NewRef(container);
+    return PyDict_CheckExact(container) ? PyDict_Copy(container) : PyList_AsTuple(container);
 }
 
 static PyObject *convert_dict(Call *call, PyObject *old, Frame *frame)
 {
     PyObject *key, *value, *dict = stable(old, frame), *new = dict ? PyDict_New() : NULL;
-    Py_ssize_t at = 0, size = dict ? PyDict_GET_SIZE(dict) : 0;
+    Py_ssize_t at = 0;
     frame->keys = dict;
     for (frame->index = 0; new && PyDict_Next(dict, &at, &key, &value); frame->index++) {
         Py_INCREF(key);
-        PyObject *found = convert(call, value, is_unshared(value), frame);
+        int unshared = dict == old ? is_unshared(value) : IS_UNSHARED_BUT_FOR_US(value);
+        PyObject *found = convert(call, value, unshared, frame);
         if (found == NULL) {
             Py_CLEAR(new);
         }
-        else if (PyDict_SetItem(new, key, found) < 0 || has_changed(dict, size)) {
+        else if (PyDict_SetItem(new, key, found) < 0) {
             Py_CLEAR(new);
             locate(call, frame, NULL);
         }
@@ -280,7 +275,8 @@ static PyObject *convert_items(Call *call, PyObject *old, Frame *frame)
     PyObject *items = stable(old, frame), *new = items ? PyList_New(0) : NULL;
     for (frame->index = 0; new && frame->index < PySequence_Fast_GET_SIZE(items); frame->index++) {
         PyObject *value = PySequence_Fast_GET_ITEM(items, frame->index);
-        PyObject *found = convert(call, value, is_unshared(value), frame);
+        int unshared = items == old ? is_unshared(value) : IS_UNSHARED_BUT_FOR_US(value);
+        PyObject *found = convert(call, value, unshared, frame);
         if (found == NULL || PyList_Append(new, found) < 0) {
             Py_CLEAR(new);
         }
@@ -439,15 +435,19 @@ static PyObject *convert_container(
 /* Return what a table of types, which fills itself, has for a value's type. */
 static PyObject *look_up(PyObject *table, PyObject *value)
 {
-    PyObject *type = (PyObject *)Py_TYPE(value), *found;
+    PyObject *type = Py_NewRef(Py_TYPE(value)), *found; /* a metaclass may give the value another type */
 #ifdef Py_GIL_DISABLED
     if (PyDict_GetItemRef(table, type, &found) < 0) {
-        return NULL;
+        found = NULL;
     }
 #else
     found = Py_XNewRef(PyDict_GetItemWithError(table, type));
 #endif
-    return found || PyErr_Occurred() ? found : PyObject_GetItem(table, type); /* __missing__ decides */
+    if (found == NULL && !PyErr_Occurred()) {
+        found = PyObject_GetItem(table, type); /* __missing__ decides */
+    }
+    Py_DECREF(type);
+    return found;
 }
 
 /* The target's array for a plain one; NULL without an error if the result has no values. */
@@ -589,20 +589,27 @@ static PyObject *convert_slot(Call *call, PyObject *value, int unshared)
 static PyObject *convert_tuple(Walker *self, PyObject *values, int alone)
 {
     Call call = {self, state_of(Py_TYPE(self)), 0, NULL};
-    PyObject *new = PyTuple_New(self->slots);
+    PyObject *found[MAX_SLOTS] = {NULL}, *new = NULL; /* not a tuple yet: `gc.get_objects` would show it */
+    int failed = 0;
     for (int numbers = 0; numbers < 2; numbers++) { /* first what is walked, then the numbers */
-        for (call.slot = 0; new && call.slot < self->slots; call.slot++) {
+        for (call.slot = 0; !failed && call.slot < self->slots; call.slot++) {
             if ((self->kind[call.slot] != WALK) != numbers) {
                 continue;
             }
             PyObject *value = PyTuple_GET_ITEM(values, call.slot);
-            PyObject *found = convert_slot(&call, value, alone && is_unshared(value));
-            if (found) {
-                PyTuple_SET_ITEM(new, call.slot, found);
-            }
-            else {
-                Py_CLEAR(new);
-            }
+            found[call.slot] = convert_slot(&call, value, alone && is_unshared(value));
+            failed = found[call.slot] == NULL;
+        }
+    }
+    if (!failed) {
+        new = PyTuple_New(self->slots);
+    }
+    for (Py_ssize_t i = 0; i < self->slots; i++) {
+        if (new) {
+            PyTuple_SET_ITEM(new, i, found[i]);
+        }
+        else {
+            Py_XDECREF(found[i]);
         }
     }
     Py_XDECREF(call.memo);
@@ -738,27 +745,30 @@ static void walker_dealloc(Walker *self)
 /* Read from a LeafConverter its array handler, what it hands arrays to, and which arrays. */
 static int read_leaf(Walker *self, PyObject *leaf)
 {
-    PyObject *plain = PyObject_GetAttrString(leaf, "plain_numbers"), *flag = NULL;
-    self->held[ARRAY_HANDLER] = PyObject_GetAttrString(leaf, "array_handler");
-    self->held[FROM_PRIVATE] = PyObject_GetAttrString(leaf, "from_private");
-    self->held[REFUSAL] = PyObject_GetAttrString(leaf, "refusal");
-    self->held[MAKES] = PyObject_GetAttrString(leaf, "makes");
-    PyObject *large = PyObject_GetAttrString(leaf, "large");
-    if (plain && large) {
-        self->plain = PyLong_AsUnsignedLongLong(plain);
-        self->large = PyLong_AsSsize_t(large);
-    }
-    Py_XDECREF(large);
+    const char *held[] = {"array_handler", "from_private", "refusal", "makes"};
     struct { const char *name; char *value; } flags[] = {
         {"has_bools", &self->takes_bools}, {"hands_over", &self->hands_over}, {"takes", &self->takes},
         {"shares", &self->shares}};
-    for (int i = 0; i < 4 && !PyErr_Occurred(); i++) {
-        if ((flag = PyObject_GetAttrString(leaf, flags[i].name))) {
-            *flags[i].value = (char)PyObject_IsTrue(flag);
-            Py_DECREF(flag);
+    PyObject *found;
+    for (int i = 0; i < 4; i++) {
+        if ((self->held[ARRAY_HANDLER + i] = PyObject_GetAttrString(leaf, held[i])) == NULL) {
+            return -1;
         }
     }
-    Py_XDECREF(plain);
+    if ((found = PyObject_GetAttrString(leaf, "plain_numbers"))) {
+        self->plain = PyLong_AsUnsignedLongLong(found);
+        Py_DECREF(found);
+    }
+    if (!PyErr_Occurred() && (found = PyObject_GetAttrString(leaf, "large"))) {
+        self->large = PyLong_AsSsize_t(found);
+        Py_DECREF(found);
+    }
+    for (int i = 0; i < 4 && !PyErr_Occurred(); i++) {
+        if ((found = PyObject_GetAttrString(leaf, flags[i].name))) {
+            *flags[i].value = (char)PyObject_IsTrue(found);
+            Py_DECREF(found);
+        }
+    }
     return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -972,16 +982,15 @@ static PyObject *from_words(PyObject *Py_UNUSED(module), PyObject *args)
         PyErr_SetString(PyExc_TypeError, "words are uint32 in one piece");
         return NULL;
     }
-    Py_ssize_t count = PyList_GET_SIZE(places);
-    PyObject *arrays = PyList_New(count);
-    for (Py_ssize_t i = 0; arrays && i < count; i++) {
-        PyObject *new = array_of_words(array, PyList_GET_ITEM(places, i));
-        if (new == NULL) {
+    PyObject *arrays = PyList_New(0);
+    for (Py_ssize_t i = 0; arrays && i < PyList_GET_SIZE(places); i++) {
+        PyObject *place = Py_NewRef(PyList_GET_ITEM(places, i)); /* its numbers may have an `__index__` */
+        PyObject *new = array_of_words(array, place);
+        if (new == NULL || PyList_Append(arrays, new) < 0) {
             Py_CLEAR(arrays);
         }
-        else {
-            PyList_SET_ITEM(arrays, i, new);
-        }
+        Py_XDECREF(new);
+        Py_DECREF(place);
     }
     return arrays;
 }

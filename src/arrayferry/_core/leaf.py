@@ -210,7 +210,8 @@ class LeafConverter:
         box: list[Any] = [source.to_numpy(array, self.shares)]
         if box[0] is None:
             return KEEP
-        return self._deliver(box[0], ownership.is_fresh(box), source, device)
+        is_fresh = not self.shares and ownership.is_fresh(box)  # before anything else holds it
+        return self._deliver(box.pop(), is_fresh, source, device)
 
     def _deliver(
         self,

@@ -139,7 +139,7 @@ def _reader(cls: type, base: Any) -> Callable[[Any], tuple[Iterable[Any], Iterab
     if base in (object, BaseException):
         return lambda old: ((), ())
     if issubclass(base, dict):
-        return lambda old: (base.keys(old), base.values(old))
+        return _read_ordered if base is OrderedDict else _read_dict
     fields = getattr(cls, "_fields", ())  # of a namedtuple
     names = [*map(Attribute, fields)] if base is tuple and isinstance(fields, tuple) else []
 
@@ -148,6 +148,16 @@ def _reader(cls: type, base: Any) -> Callable[[Any], tuple[Iterable[Any], Iterab
         return (names if len(names) == len(values) else range(len(values))), values
 
     return items
+
+
+def _read_dict(old: Any) -> tuple[list[Any], list[Any]]:
+    items = [*dict.items(old)]  # at one moment: others may change it
+    return [key for key, _ in items], [value for _, value in items]
+
+
+def _read_ordered(old: Any) -> tuple[list[Any], list[Any]]:
+    keys = [*OrderedDict.keys(old)]  # `dict.items` has another order
+    return keys, [dict.__getitem__(old, key) for key in keys]
 
 
 def _make_dict(base: Any) -> Callable[[Any, list[Any], list[Any]], Any]:

@@ -20,8 +20,13 @@ has either a counted reference, or one that is backed by somebody else's counted
 
 An interpreter may count differently one day. So its version is not checked: instead, at import, `has_proof`
 asks about values that somebody is known to hold, in Python and in C, and if one answer is wrong, every leaf
-is copied. What the walk counts for an unshared object is calibrated at import, too. In a free-threaded
-build, only CPython itself can tell, and only C code can ask it, from 3.14 on; otherwise every leaf is copied.
+is copied. What the walk counts for an unshared object is calibrated at import, too, but never above what the
+walk itself can hold: a tracer that keeps local variables is counted as well, and may be off later. In a
+free-threaded build, only CPython itself can tell, and only C code can ask it, from 3.14 on; otherwise every
+leaf is copied.
+
+Nothing is proven against a hook that finds objects without a reference, by `gc.get_referrers` or in the
+frames of the walk, while the walk is running.
 
 `can_be_taken` is the rest of the proof in Python; `is_takeable` in `_speedups.c` is its counterpart in C.
 """

@@ -10,6 +10,7 @@ paths is converted once.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -179,8 +180,10 @@ def walk(
                         continue
                     if is_shared:
                         memo[id(child)] = child, OPEN
-                    keys, values = found.open(child)
                     alone = alone and found.counted and not is_shared
+                    # Others may change what they can reach: it is read at one moment.
+                    is_live = found.counted and not alone and type(child) is not tuple
+                    keys, values = found.open(child.copy() if is_live else child)
                     node, container, children, results, known = child, found, iter(values), [], is_shared
                     stack.append((node, container, keys, children, results, alone, known))
                     break
@@ -215,7 +218,7 @@ def locate(error: Exception, path: str) -> Exception:
         return error.at(path)
     if isinstance(error, (MemoryError, Warning)):
         return error
-    what = f"while it was converted: {describe_error(error)}"  # a dict that changed, or a key that failed
+    what = f"while it was converted: {describe_error(error)}"  # what a key or a hook raised
     return UnsupportedError(what, "if something modifies it during the conversion, convert a copy", path)
 
 
@@ -313,6 +316,8 @@ def _count(box: list[Any]) -> int:
 
 
 if ownership.COUNTS_PROVE:
-    ownership.unshared = _count([object()])
+    # At most its container, `child`, and the argument of `getrefcount`, which is borrowed from 3.14 on. A tracer
+    # that keeps local variables counts as more; once it was off, as many holders would go unnoticed.
+    ownership.unshared = min(_count([object()]), 2 if sys.version_info >= (3, 14) else 3)
     if not ownership.has_proof(lambda box: _count(box) <= ownership.unshared):
         ownership.COUNTS_PROVE, ownership.unshared = False, -1
