@@ -316,8 +316,8 @@ def _count(box: list[Any]) -> int:
 
 
 if ownership.COUNTS_PROVE:
-    # At most its container, `child`, and the argument of `getrefcount`, which is borrowed from 3.14 on. A tracer
-    # that keeps local variables counts as more; once it was off, as many holders would go unnoticed.
+    # At most its container, `child`, and the argument of `getrefcount`, which is borrowed from 3.14 on. A
+    # tracer that keeps local variables adds to it; once it was off, as many holders would go unnoticed.
     ownership.unshared = min(_count([object()]), 2 if sys.version_info >= (3, 14) else 3)
     if not ownership.has_proof(lambda box: _count(box) <= ownership.unshared):
         ownership.COUNTS_PROVE, ownership.unshared = False, -1
