@@ -116,7 +116,7 @@ docs: $(VENV)/.ready-docs ## the documentation, as HTML
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-wheel: .venv-wheel/.ready ## sdist and wheels in dist/, each installed and tried in every Python: about 2 minutes
+wheel: .venv-wheel/.ready ## sdist and wheels in dist/, each installed and tried in every Python: some minutes
 	@.venv-wheel/bin/python tools/wheel.py $(PYTHONS)
 
 release-check: ## whether version, changelog and ARRAYFERRY_HOME are ready: make release-check TAG=v1.2.3

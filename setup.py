@@ -17,11 +17,16 @@ from setuptools.command.build_ext import build_ext
 
 HERE = Path(__file__).parent
 HOME = os.environ.get("ARRAYFERRY_HOME", "").rstrip("/")
-PURE = os.environ.get("ARRAYFERRY_PURE_WHEEL", "") == "1"
-REQUIRED = os.environ.get("ARRAYFERRY_REQUIRE_SPEEDUPS", "") == "1"
-VERSION = re.findall('^__version__ = "(.+)"', (HERE / "src/arrayferry/__init__.py").read_text("utf-8"), re.M)[
-    0
-]
+PURE = os.environ.get("ARRAYFERRY_PURE_WHEEL", "") not in ("", "0")
+REQUIRED = os.environ.get("ARRAYFERRY_REQUIRE_SPEEDUPS", "") not in ("", "0")
+[VERSION] = re.findall(
+    '^__version__ = "(.+)"', (HERE / "src/arrayferry/__init__.py").read_text("utf-8"), re.M
+)
+
+if PURE and REQUIRED:
+    raise SystemExit("arrayferry: ARRAYFERRY_PURE_WHEEL leaves out what ARRAYFERRY_REQUIRE_SPEEDUPS requires")
+if not HOME and (HERE / "PKG-INFO").exists():  # a released sdist keeps its address
+    HOME = "".join(re.findall("^Project-URL: Source, (.+)$", (HERE / "PKG-INFO").read_text("utf-8"), re.M))
 
 
 class BuildSpeedups(build_ext):

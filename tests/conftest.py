@@ -40,7 +40,8 @@ ROOT = Path(__file__).resolve().parent.parent
 os.environ |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
 # Worker processes import the module of the test that starts them, and so what that imports.
-set_forkserver_preload(["__main__", "pytest", "arrayferry.scale._worker"])
+if sys.platform != "win32":
+    set_forkserver_preload(["__main__", "pytest", "arrayferry.scale._worker"])
 
 # Examples are cheap and the machine may be busy: no deadline, and slowness is no failure.
 settings.register_profile(

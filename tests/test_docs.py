@@ -20,6 +20,7 @@ FILES = [file.relative_to(ROOT / "src").with_suffix("") for file in sorted((ROOT
 MODULES = [".".join(file.parts).removesuffix(".__init__") for file in FILES if file.name != "__main__"]
 # Subclasses of what another package has, imported when they are asked for.
 ADAPTERS = {f"arrayferry.learners.{name}" for name in ("_rsl_rl", "_sb3", "_torchrl")}
+ADAPTERS |= {"arrayferry.sanitizer.agents", "arrayferry.wrappers.pettingzoo"}
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
 
 

@@ -41,11 +41,11 @@ def tool(name: str) -> ModuleType:
     return module
 
 
-def build(folder: Path, **env: str) -> tuple[Path, Path]:
+def build(folder: Path, source: Path = ROOT, **env: str) -> tuple[Path, Path]:
     """Build an sdist and a pure wheel of a copy; return them."""
     copy = folder / "copy"
     ignore = shutil.ignore_patterns(".*", "_build", "build", "dist", "*.egg-info", "__pycache__", "results")
-    shutil.copytree(ROOT, copy, ignore=ignore)
+    shutil.copytree(source, copy, ignore=ignore)
     environment = {**os.environ, "ARRAYFERRY_PURE_WHEEL": "1", **env}
     command = [sys.executable, "-c", BUILD, str(folder)]
     done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
@@ -93,7 +93,12 @@ def test_without_an_address_none_is_made_up(built: tuple[Path, Path]) -> None:
 
 
 def test_with_an_address_links_are_absolute(tmp_path: Path) -> None:
-    found = metadata(build(tmp_path, ARRAYFERRY_HOME=f"{HOME}/")[1])
+    # The forms of links that setup.py does not handle:
+    assert not re.search(
+        r"^\[[^\]]+\]:|\]\((\.\.|/|<)|(src|href)='", (ROOT / "README.md").read_text("utf-8"), re.M
+    )
+    sdist, wheel = build(tmp_path, ARRAYFERRY_HOME=f"{HOME}/")
+    found = metadata(wheel)
     urls = dict(line.split(", ") for line in found.get_all("Project-URL"))
     assert urls["Source"] == HOME
     assert urls["Changelog"] == f"{HOME}/blob/v{arrayferry.__version__}/CHANGELOG.md"
@@ -103,6 +108,10 @@ def test_with_an_address_links_are_absolute(tmp_path: Path) -> None:
     assert [link for pair in links for link in pair if link and not link.startswith(("https://", "#"))] == []
     assert f"({HOME}/raw/v{arrayferry.__version__}/docs/images/" in text or "images" not in text
     assert f"{HOME}/actions/workflows/ci.yml/badge.svg" in text
+    again = tmp_path / "again"
+    shutil.unpack_archive(sdist, again)
+    [source] = again.iterdir()
+    assert metadata(build(again, source)[1]).get_all("Project-URL") == found.get_all("Project-URL")
 
 
 def arguments_of_setup(monkeypatch: pytest.MonkeyPatch, **env: str) -> Any:
@@ -122,6 +131,8 @@ def test_the_part_in_c_is_optional_required_or_left_out(monkeypatch: pytest.Monk
     [extension] = arguments_of_setup(monkeypatch, ARRAYFERRY_REQUIRE_SPEEDUPS="1")["ext_modules"]
     assert not extension.optional
     assert arguments_of_setup(monkeypatch, ARRAYFERRY_PURE_WHEEL="1")["ext_modules"] == []
+    with pytest.raises(SystemExit, match="leaves out what"):
+        arguments_of_setup(monkeypatch, ARRAYFERRY_PURE_WHEEL="1", ARRAYFERRY_REQUIRE_SPEEDUPS="true")
 
 
 @pytest.mark.parametrize("required", ["0", "1"])
@@ -193,6 +204,9 @@ def test_the_oldest_versions_are_those_that_are_tested() -> None:
     ("tag", "home", "heading", "problem"),
     [
         ("v1.2.3", HOME, "## [1.2.3] - 2030-01-02", None),
+        ("v1.2.3", HOME, "Nothing has been released yet.\n## [1.2.3] - 2030-01-02", "remove that line"),
+        ("v1.2.3", f"{HOME}.git", "## [1.2.3] - 2030-01-02", "ARRAYFERRY_HOME is"),
+        ("v1.2.3", "https://me:secret@example.org/a", "## [1.2.3] - 2030-01-02", "ARRAYFERRY_HOME is"),
         ("v1.2.4", HOME, "## [1.2.3] - 2030-01-02", "tag v1.2.3"),
         ("", HOME, "## [1.2.3] - 2030-01-02", "the tag is missing"),
         ("v1.2.3", "", "## [1.2.3] - 2030-01-02", "ARRAYFERRY_HOME is not set"),
@@ -201,9 +215,16 @@ def test_the_oldest_versions_are_those_that_are_tested() -> None:
     ],
 )
 def test_what_keeps_a_release_back(tag: str, home: str, heading: str, problem: str | None) -> None:
-    found = tool("release_check").problems(tag, home, "1.2.3", f"# Changelog\n\n{heading}\n")
+    found = tool("release_check").problems(tag, home, "1.2.3", f"# Changelog\n\n{heading}\n", "")
     assert [problem in one for one in found if problem] == ([True] if problem else [])
     assert bool(found) == bool(problem)
+
+
+def test_a_readme_that_knows_of_no_release_keeps_one_back() -> None:
+    arguments = "v1.2.3", HOME, "1.2.3", "## [1.2.3] - 2030-01-02"
+    [found] = tool("release_check").problems(*arguments, (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert "There is no release yet" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "README.md" in found
 
 
 def test_the_checks_read_the_same_version() -> None:

@@ -10,19 +10,25 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def problems(tag: str, home: str, version: str, changelog: str) -> list[str]:
+def problems(tag: str, home: str, version: str, changelog: str, readme: str) -> list[str]:
     """Return what holds a release back, in words."""
     found = []
     if tag != f"v{version}":
         found.append(
             f"the tag is {tag or 'missing'}, but arrayferry.__version__ is {version}: tag v{version}"
         )
-    if not re.fullmatch(r"https://[^\s/]+(/[^\s/]+)+", home):
+    if not re.fullmatch(r"https://[^\s/@?#]+(/[^\s/@?#]+)+(?<!\.git)", home):
         found.append(
             f"ARRAYFERRY_HOME is {home or 'not set'}: set it to the address of the repository, https://..."
         )
     if not re.search(rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", changelog, re.MULTILINE):
         found.append(f"CHANGELOG.md has no heading '## [{version}] - YYYY-MM-DD'")
+    if "Nothing has been released yet" in changelog:
+        found.append("CHANGELOG.md says that nothing has been released yet: remove that line")
+    if "There is no release yet" in readme:
+        found.append(
+            'README.md says that there is no release yet: write `pip install "arrayferry[torch,cli]"`'
+        )
     return found
 
 
@@ -36,8 +42,8 @@ def read_version(root: Path = ROOT) -> str:
 def main() -> int:
     """Print the problems, and return 0 if there are none."""
     tag, home = [*sys.argv, ""][1], os.environ.get("ARRAYFERRY_HOME", "").rstrip("/")
-    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    found = problems(tag, home, read_version(), changelog)
+    texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("CHANGELOG.md", "README.md")]
+    found = problems(tag, home, read_version(), *texts)
     print("\n".join(f"not ready: {one}" for one in found) or f"ready: {tag} of {home}")
     return bool(found)
 

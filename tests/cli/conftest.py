@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import pty
 import struct
 import subprocess
 import sys
 from dataclasses import dataclass
-from fcntl import ioctl
 from pathlib import Path
-from termios import TIOCSWINSZ
 
 import pyte
 import pytest
@@ -79,11 +76,12 @@ class Terminal:
     """The command in a terminal of 80 columns."""
 
     def __init__(self, *words: str, folder: Path = HERE) -> None:
+        pty, fcntl, termios = map(pytest.importorskip, ("pty", "fcntl", "termios"))  # not on Windows
         self._screen = pyte.Screen(80, 400)
         self._stream = pyte.ByteStream(self._screen)
         self.raw = b""
         self._ours, theirs = pty.openpty()
-        ioctl(theirs, TIOCSWINSZ, struct.pack("HHHH", 400, 80, 0, 0))
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 400, 80, 0, 0))
         command = [sys.executable, "-c", _IN_TERMINAL, *words]
         self._process = subprocess.Popen(
             command,

@@ -32,6 +32,8 @@ def start_learning():
     """A function that keeps the device busy for a while."""
     weights = jnp.ones((700, 700)) / 700
     learn(weights).block_until_ready()
+    if jax.__version_info__ < (0, 7) and learn(weights).is_ready():
+        pytest.skip("since a callback has raised, this JAX waits for every result")
     return lambda: learn(weights)
 
 

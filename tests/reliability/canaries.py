@@ -175,6 +175,8 @@ def jax_reads_late_while_the_device_is_busy() -> None:
     learn = jax.jit(lambda x: jax.lax.fori_loop(0, 200, lambda _, y: jax.numpy.tanh(y @ y), x))
     weights = jax.numpy.ones((300, 300)) / 300
     learn(weights).block_until_ready()
+    if jax.__version_info__ < (0, 7) and learn(weights).is_ready():
+        pytest.skip("since a callback has raised, this JAX waits for every result")
     for _ in range(300):  # one is enough; on a busy machine, the device may be done before we are
         pending = learn(weights)
         late = _late_reads(4096, 0, tries=1)

@@ -43,12 +43,14 @@ DICT = Container(
     open=lambda old: (old.keys(), old.values()),
     build=lambda old, keys, new: dict(zip(keys, new)),
     counted=True,
+    copy=dict.copy,
 )
 LIST = Container(
     open=lambda old: ((), old),
     build=lambda old, keys, new: new,
     format_key=lambda keys, index: f"[{index}]",
     counted=True,
+    copy=list.copy,
 )
 TUPLE = Container(
     open=lambda old: ((), old),

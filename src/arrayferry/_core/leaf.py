@@ -211,7 +211,7 @@ class LeafConverter:
         if box[0] is None:
             return KEEP
         is_fresh = not self.shares and ownership.is_fresh(box)  # before anything else holds it
-        return self._deliver(box.pop(), is_fresh, source, device)
+        return self._deliver(box[0], is_fresh, source, device)
 
     def _deliver(
         self,

@@ -103,12 +103,15 @@ class Container:
         build: `(original, keys, new values)` to a new container of the same kind.
         format_key: `(keys, index)` to the text of a key in a path.
         counted: whether only counted references can reach it (no subclass, nothing weak): see `ownership.py`.
+        copy: what to open instead if others can reach it, and may change it during the walk; None if they
+            cannot change it, or if `open` itself reads it at one moment.
     """
 
     open: Callable[[Any], tuple[Iterable[Any], Iterable[Any]]]
     build: Callable[[Any, Any, list[Any]], Any]
     format_key: Callable[[Any, int], str] = _format_key
     counted: bool = False
+    copy: Callable[[Any], Any] | None = None
 
 
 class Slot(NamedTuple):
@@ -181,9 +184,7 @@ def walk(
                     if is_shared:
                         memo[id(child)] = child, OPEN
                     alone = alone and found.counted and not is_shared
-                    # Others may change what they can reach: it is read at one moment.
-                    is_live = found.counted and not alone and type(child) is not tuple
-                    keys, values = found.open(child.copy() if is_live else child)
+                    keys, values = found.open(child if alone or not found.copy else found.copy(child))
                     node, container, children, results, known = child, found, iter(values), [], is_shared
                     stack.append((node, container, keys, children, results, alone, known))
                     break

@@ -26,6 +26,7 @@ from arrayferry._explain.render import rich_table
 from arrayferry.cli.environments import add_environment, count, default_target, make, title_of
 from arrayferry.cli.screen import Outcome, progress
 from arrayferry.scale import ProcessVectorEnv
+from arrayferry.scale.process import CONTEXT
 
 SUMMARY = "measure what a wrapper adds to a step, or what worker processes save"
 EXAMPLES = """\
@@ -109,7 +110,7 @@ def compare_vectors(env_name: str, num_envs: int, workers: int, laps: int) -> Ou
     env_fns = [partial(make, env_name)] * num_envs
     makers: dict[str, Callable[[], Any]] = {
         SYNC: lambda: SyncVectorEnv(env_fns),
-        ASYNC: lambda: AsyncVectorEnv(env_fns, context="forkserver"),  # a fork would hang if JAX runs
+        ASYNC: lambda: AsyncVectorEnv(env_fns, context=CONTEXT),
         WORKERS: lambda: ProcessVectorEnv(env_fns, workers),
     }
     title = f"{env_name} x {num_envs}, {workers} worker{'s' if workers > 1 else ''}"

@@ -27,8 +27,10 @@ from arrayferry.scale._worker import CALL, STEP, Channel, Task, work
 if TYPE_CHECKING:
     import gymnasium as gym
 
-__all__ = ["ProcessVectorEnv"]
+__all__ = ["CONTEXT", "ProcessVectorEnv"]
 
+# How processes are started unless somebody says otherwise: a fork would wait for JAX's threads forever.
+CONTEXT = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 # How often, in seconds, a waiting driver checks whether the worker is still alive.
 _POLL_SECONDS = 0.02
 # A worker that starts imports everything that its environments need.
@@ -57,7 +59,7 @@ class ProcessVectorEnv(WorkerVectorEnv):
     Args:
         env_fns: functions that make the environments.
         workers: how many processes, at most one per environment; None for one per core.
-        context: how they start: `"forkserver"`, `"spawn"` or `"fork"`.
+        context: how they start: `"forkserver"`, `"spawn"` (the default on Windows) or `"fork"`.
         autoreset_mode: what happens when an episode ends.
         step_timeout: the number of seconds after which a worker that does not answer is replaced.
         max_faults: how many faults of one worker, without a good step between them, raise a `WorkerError`.
@@ -76,7 +78,7 @@ class ProcessVectorEnv(WorkerVectorEnv):
         self,
         env_fns: Sequence[Callable[[], gym.Env[Any, Any]]],
         workers: int | None = None,
-        context: str = "forkserver",
+        context: str = CONTEXT,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         step_timeout: float = 60,
         max_faults: int = 3,
