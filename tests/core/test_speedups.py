@@ -21,7 +21,7 @@ import pytest
 
 import arrayferry
 from arrayferry import Converter
-from arrayferry._core import convert, walk
+from arrayferry._core import convert, ownership, walk
 from arrayferry._core.speedups import speedups
 from arrayferry._core.walk import Slot
 from arrayferry.wrappers._boundary import STEP, checked
@@ -30,6 +30,7 @@ from toys import Made
 
 ROOT = Path(__file__).parents[2]
 PURE = speedups is None
+IS_FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 needs_c = pytest.mark.skipif(PURE, reason="the part in C is not built, or switched off")
 
 
@@ -147,7 +148,7 @@ def test_both_walks_do_the_same(name, copy):
         assert outcome(in_c, seed) == expected, seed
         taken += not isinstance(expected[0], type) and sum(expected[1])
         told += len(expected[2])
-    assert taken > 50 or copy is True or name == "jax"
+    assert taken > 50 or copy is True or name == "jax" or not ownership.COUNTS_PROVE
     assert told > 20 or copy is False or name == "numpy"  # which holds all of its own dtypes
 
 
@@ -259,7 +260,7 @@ def test_a_private_copy_stays_within_its_memory():
 
 
 @needs_c
-@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="not a free-threaded build")
+@pytest.mark.skipif(not IS_FREE_THREADED, reason="not a free-threaded build")
 def test_importing_it_does_not_switch_the_gil_on(run_python):
     code = f"import sys, numpy; sys.path.append({str(Path(speedups.__file__).parent)!r}); import _speedups"
     assert run_python(f"{code}; print(sys._is_gil_enabled())") == "False\n"
@@ -296,7 +297,7 @@ def test_other_threads_run_while_much_is_copied(copy):
 
 
 @needs_c
-@pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="there, `resize` takes no care")
+@pytest.mark.skipif(IS_FREE_THREADED, reason="there, `resize` takes no care")
 def test_what_is_being_copied_cannot_be_resized():
     """Whoever copies without the GIL holds a reference, so that `resize` refuses to free the memory."""
     arrays, stop = [np.ones(2 << 20, np.uint8)], threading.Event()
@@ -380,7 +381,11 @@ def test_each_module_has_its_own_state():
         assert repr(walker.convert([value])) == repr(value)
     del walkers, walker
     gc.collect()
-    assert kinds() is None
+    if not IS_FREE_THREADED or sys.version_info >= (
+        3,
+        14,
+    ):  # 3.13t keeps types for good once a thread has run
+        assert kinds() is None
 
 
 IN_SUBINTERPRETERS = """
