@@ -24,7 +24,7 @@ class TensorDictVecEnv(VecEnv):  # type: ignore[misc]  # rsl_rl has no types
 
         mode, space = autoreset_mode_of(envs), envs.single_action_space
         if mode is not AutoresetMode.SAME_STEP:
-            what = f"{type(envs.unwrapped).__name__} has the autoreset mode {mode}"
+            what = f"{type(envs.unwrapped).__name__} has the autoreset mode {mode}: rsl_rl takes SAME_STEP"
             raise UnsupportedError(what, "make it with autoreset_mode=AutoresetMode.SAME_STEP")
         if not isinstance(space, spaces.Box):
             what = f"the action space is {space}, but rsl_rl's actions are real numbers"
