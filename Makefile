@@ -4,6 +4,7 @@ SHELL := bash
 PYTHON  ?= python3
 VENV    ?= .venv
 EXTRAS  ?= all,cli,test,test-envs,test-learners# fewer: make test EXTRAS=jax,test VENV=.venv-jax
+OLDEST_EXTRAS ?= all,cli,sb3,test,test-envs# no TensorDict goes with the oldest torch
 WORKERS ?= 2
 ARGS    ?=# more for the command: make test ARGS="-k torch -x"
 
@@ -155,7 +156,8 @@ $(VENV)/.ready-docs: $(READY)
 	$(call install,$(VENV),-e ".[docs]",Sphinx (half a minute))
 
 .venv-oldest/.ready: $(BUILT) constraints-oldest.txt
-	$(call install,.venv-oldest,-e ".[$(EXTRAS)]",arrayferry with the oldest frameworks (about 2 GB; some minutes),constraints-oldest.txt)
+	@# with gigabytes of CUDA, unless pip finds torch's builds for the CPU
+	$(call install,.venv-oldest,-e ".[$(OLDEST_EXTRAS)]",arrayferry with the oldest frameworks (about 6 GB; some minutes),constraints-oldest.txt)
 
 .venv-newest/.ready: $(BUILT)
 	@# torch apart: its newest builds come with gigabytes of CUDA

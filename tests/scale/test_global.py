@@ -8,10 +8,11 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from arrayferry.errors import OptionError
+from arrayferry.errors import DeviceError, OptionError
 from arrayferry.scale import process_seed
 from scale.episodes import reference
 from scale.global_child import COUNT, ROWS
@@ -67,7 +68,7 @@ def _run(framework: str, steps: list[int], folder: Path, timeout: float) -> list
 
 
 # The second process takes fewer steps than the first: nothing in a step waits for the other.
-@pytest.mark.parametrize("framework", ["jax", "torch"])
+@pytest.mark.parametrize("framework", ["jax", pytest.param("torch", marks=pytest.mark.needs("torch>=2.5"))])
 @pytest.mark.parametrize(
     "steps",
     [
@@ -144,3 +145,12 @@ def test_frameworks_that_disagree_on_the_process_are_refused(monkeypatch):
         monkeypatch.setattr(f"arrayferry.scale.seeds._process_of_{name}", lambda found=found: found)
     with pytest.raises(OptionError, match="disagree"):
         process_seed(7, 4)
+
+
+def test_a_torch_without_dtensors_is_refused(monkeypatch):
+    tensors = pytest.importorskip("torch.distributed.tensor")
+    from arrayferry._frameworks._torch_rows import as_rows
+
+    monkeypatch.delattr(tensors, "DTensor", raising=False)
+    with pytest.raises(DeviceError, match=r"no public DTensor[\s\S]*2\.5"):
+        as_rows((SimpleNamespace(get_coordinate=None), [None]), 4)

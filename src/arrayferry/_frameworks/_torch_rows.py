@@ -33,6 +33,12 @@ class Rows:
 
     def __post_init__(self) -> None:
         """Refuse now what cannot work, while the user can still act on it."""
+        import torch.distributed.tensor
+
+        if not hasattr(torch.distributed.tensor, "DTensor"):
+            raise DeviceError(
+                f"torch {torch.__version__} has no public DTensor", "install torch 2.5 or newer"
+            )
         if len(self.placements) != self.mesh.ndim:
             what = f"{len(self.placements)} placements for a mesh of {self.mesh.ndim} dimensions"
             raise DeviceError(what, "pass one placement for each dimension of the mesh")
