@@ -109,7 +109,7 @@ def test_with_an_address_links_are_absolute(tmp_path: Path) -> None:
     assert f"({HOME}/raw/v{arrayferry.__version__}/docs/images/" in text or "images" not in text
     assert f"{HOME}/actions/workflows/ci.yml/badge.svg" in text
     again = tmp_path / "again"
-    shutil.unpack_archive(sdist, again)
+    shutil.unpack_archive(sdist, again, filter="data")
     [source] = again.iterdir()
     assert metadata(build(again, source)[1]).get_all("Project-URL") == found.get_all("Project-URL")
 
