@@ -327,9 +327,9 @@ def test_array_that_torch_sees_is_copied(target, kind):
 def test_array_that_jax_sees_is_copied(target):
     jax = pytest.importorskip("jax")
     make = Maker()
-    array = np.arange(8, dtype="float32")
-    while array.ctypes.data % 64:  # only at such an address JAX uses the memory itself
-        array = np.concatenate([array, array])
+    others = []  # kept, so that the next one is elsewhere
+    while (array := np.arange(8, dtype="float32")).ctypes.data % 64:  # only there JAX uses the memory itself
+        others.append(array)
     alias = jax.device_put(make.note(array))
     assert alias.unsafe_buffer_pointer() == make.address
     box = [array]
@@ -890,7 +890,8 @@ import sys
 kept = []
 
 def keep_variables(frame, event, argument):
-    kept.append(dict(frame.f_locals))
+    if frame.f_code.co_name != "<module>":
+        kept.append(dict(frame.f_locals))
     return keep_variables
 
 sys.settrace(keep_variables)
