@@ -65,14 +65,14 @@ class Host:
             what = f"{type(env.unwrapped).__qualname__} has many agents"
             raise UnsupportedError(what, "pass a Gymnasium environment, single or vector")
         mode = autoreset_mode_of(env)
+        with_same_step = "make it with autoreset_mode=AutoresetMode.SAME_STEP"
         if mode is AutoresetMode.DISABLED:
             what = f"{type(env.unwrapped).__qualname__} does not reset finished environments by itself"
-            raise UnsupportedError(what, "make it with autoreset_mode=AutoresetMode.SAME_STEP")
+            raise UnsupportedError(what, with_same_step)
         self._resets = autoreset and not is_vector
         self._has_final_obs = self._resets or mode is AutoresetMode.SAME_STEP
         if "final_obs" in info and not self._has_final_obs:
-            mode_hint = "make it with autoreset_mode=AutoresetMode.SAME_STEP"
-            how = mode_hint if is_vector else "pass autoreset=True"
+            how = with_same_step if is_vector else "pass autoreset=True"
             what = "there is no final_obs if the step that ends an episode does not reset"
             raise UnsupportedError(what, how, "info")
         self._newest, self._lock = [next(_number), 0, 0], threading.Lock()
