@@ -56,6 +56,7 @@ class Row:
         peer = self.theirs and {"trials": self.theirs.trials, "failures": len(self.theirs.failures)}
         return {
             "name": self.name,
+            "date": datetime.date.today().isoformat(),
             "title": self.title,
             "unit": self.unit,
             "trials": self.ours.trials,
@@ -154,6 +155,19 @@ def as_data(rows: list[Row], minutes: float) -> dict[str, Any]:
     }
 
 
+def _merged(published: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    """The published run, with some of its goals made again or for the first time."""
+    goals = {goal["name"]: goal for goal in (*published["goals"], *data["goals"])}
+    names = [name for name in (*NAMES, "fuzz") if name in goals]
+    return {**published, "goals": [goals[name] for name in names]}
+
+
+def _write(data: dict[str, Any], file: Path) -> None:
+    text = json.dumps(data, indent=1) + "\n"
+    text = re.sub(r" from '[^']*'", "", text)  # where a module of this machine is
+    file.write_text(text, encoding="utf-8")
+
+
 def _versions() -> Iterator[str]:
     yield f"Python {platform.python_version()}"
     for name in ("arrayferry", "numpy", "torch", "jax", "gymnasium", "atheris"):
@@ -186,7 +200,9 @@ def main() -> None:
     parser.add_argument("--python", nargs="+", default=[], help="other interpreters for R16")
     parser.add_argument("--workers", type=int, default=2, help="how many runs at a time")
     parser.add_argument("--json", type=Path, default=Path("reliability.json"), help="where the figures go")
-    parser.add_argument("--publish", action="store_true", help="into the docs, too")
+    parser.add_argument(
+        "--publish", action="store_true", help="into the docs, too; with --only, beside the figures there"
+    )
     options = parser.parse_args()
     options.fuzz = min(options.fuzz, 10) if options.quick else options.fuzz
     if options.fuzz and not options.only and not find_spec("atheris"):
@@ -197,12 +213,12 @@ def main() -> None:
     start, console = time.time(), Console()
     rows = make_all(options, console)
     show(rows, console)
-    text = json.dumps(as_data(rows, (time.time() - start) / 60), indent=1) + "\n"
-    text = re.sub(r" from '[^']*'", "", text)  # where a module of this machine is
-    options.json.write_text(text, encoding="utf-8")
+    data = as_data(rows, (time.time() - start) / 60)
+    _write(data, options.json)
     console.print(f"The figures are in {options.json}.")
     if options.publish:
-        pages.RESULTS.write_text(text, encoding="utf-8")
+        published = json.loads(pages.RESULTS.read_text(encoding="utf-8"))
+        _write(_merged(published, data) if options.only else data, pages.RESULTS)
         page = pages.DOCS / "reliability.md"
         page.write_text(pages.put(page, pages.reliability()), encoding="utf-8")
     sys.exit(any(row.ours.failures for row in rows))

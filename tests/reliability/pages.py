@@ -52,6 +52,11 @@ def reliability() -> str:
     units = [f"- **{goal['name']}**: {goal['unit']}." for goal in run["goals"]]
     taken = [f"{name} {hits}" for name, hits in run["taken_over"].items()]
     made = f"Made on {run['date']} in {run['minutes']} minutes, on {run['machine']}, with {run['versions']}."
+    later: dict[str, list[str]] = {}
+    for goal in run["goals"]:
+        if (date := goal.get("date", run["date"])) != run["date"]:
+            later.setdefault(date, []).append(goal["name"])
+    made = " ".join([made, *(f"Made on {date}: {', '.join(names)}." for date, names in later.items())])
     return "\n\n".join(
         [
             made,
