@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pytest
 
 from arrayferry import Converter, FerryError, convert, frameworks
-from arrayferry._core.dtypes import ML_DTYPES, dtype_name
+from arrayferry._core.dtypes import ML_DTYPES, STANDARD, can_hold, dtype_name
 from arrayferry._core.registry import find_framework
 from arrayferry.errors import NarrowingError
 from arrayferry.testing import bits, edges
@@ -289,3 +291,60 @@ def test_floats_are_rounded_without_a_warning(values, layout):
 def test_value_of_any_layout_that_does_not_fit_is_an_error(array):
     with pytest.raises(NarrowingError, match="does not fit"):
         convert({"a": array}, "jax")
+
+
+# --- whether a dtype holds another: every value of the small dtypes, and the edges of the large ones
+
+
+def values_of(name):
+    """Return all values of a dtype of up to 16 bits; of a larger one, those that another may lack."""
+    dtype = edges(name).dtype
+    if name == "bool":
+        return np.array([False, True])
+    if dtype.itemsize <= 2:
+        return np.arange(2 ** (8 * dtype.itemsize)).astype(f"u{dtype.itemsize}").view(dtype)
+    if dtype.kind in "iu":
+        low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+        powers = [sign * 2**bit + off for bit in range(65) for off in (-1, 0, 1) for sign in (-1, 1)]
+        return np.array([value for value in (low, high, *powers) if low <= value <= high], dtype)
+    info = np.finfo(dtype)
+    special = [0, -0.0, np.inf, np.nan, info.max, info.smallest_subnormal, info.tiny, 1 + info.eps]
+    parts = [float(number) for number in special]
+    return np.array(parts if dtype.kind == "f" else [complex(0.0, part) for part in parts], dtype)
+
+
+def exact(value):
+    """Return what tells a number from every other one, whatever its type."""
+    is_complex = isinstance(value, complex)
+    return tuple(map(exact_part, (value.real, value.imag) if is_complex else (value, 0)))
+
+
+def exact_part(value):
+    if isinstance(value, int):
+        return Fraction(value), value < 0
+    value = float(value)  # it may be a scalar of ml_dtypes
+    return (Fraction(value), math.copysign(1, value) < 0) if math.isfinite(value) else str(value)
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+@pytest.mark.parametrize("name", sorted(STANDARD | ML_DTYPES))
+def test_dtype_holds_another_if_all_values_come_through_the_cast(name):
+    dtype = edges(name).dtype
+    for other in sorted(STANDARD | ML_DTYPES):
+        values = values_of(other)
+        with np.errstate(all="ignore"):
+            # ml_dtypes casts between most of its dtypes, not between all.
+            new = (values.astype("float32") if other in ML_DTYPES else values).astype(dtype)
+        pairs = zip(values.tolist(), new.tolist())
+        holds = all(exact(old) == exact(new) for old, new in pairs)
+        assert can_hold(name, other) is holds, (name, other)
+        assert can_hold(dtype, values.dtype) is holds
+
+
+def test_unknown_dtypes_hold_only_themselves():
+    assert can_hold("datetime64[s]", "datetime64[s]")
+    assert not can_hold("longdouble", "float64")
+    assert not can_hold("float64", "longdouble")
+    assert not can_hold("str", "int8")
+    assert can_hold("int8", "int4")
+    assert not can_hold("uint4", "int4")

@@ -21,6 +21,7 @@ __all__ = [
     "WIDEST",
     "Cast",
     "Casts",
+    "can_hold",
     "canonical_bools",
     "cast_exactly",
     "cast_for",
@@ -33,34 +34,63 @@ __all__ = [
     "promotes",
 ]
 
-_FLOAT8 = tuple(
-    f"float8_{kind}"
-    for kind in ["e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu"]
-)
+# The precision of each float dtype in bits, and how far its exponents reach: down to subnormals, and up.
+_FLOATS = {
+    "float16": (11, 24, 15),
+    "bfloat16": (8, 133, 127),
+    "float32": (24, 149, 127),
+    "float64": (53, 1074, 1023),
+    "float8_e3m4": (5, 6, 3),
+    "float8_e4m3": (4, 9, 7),
+    "float8_e4m3b11fnuz": (4, 13, 4),
+    "float8_e4m3fn": (4, 9, 8),
+    "float8_e4m3fnuz": (4, 10, 7),
+    "float8_e5m2": (3, 16, 15),
+    "float8_e5m2fnuz": (3, 17, 15),
+    "float8_e8m0fnu": (1, 127, 127),
+}
+
+# The dtypes of the real and imaginary parts.
+_PARTS = {"complex64": "float32", "complex128": "float64"}
+
+# The smallest and the largest value of each integer dtype.
+_INTEGERS = {
+    "bool": (0, 1),
+    **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (2, 4, 8, 16, 32, 64)},
+    **{f"uint{bits}": (0, 2**bits - 1) for bits in (2, 4, 8, 16, 32, 64)},
+}
+
+# The range in which a dtype holds every integer. (float8_e8m0fnu has no zero.)
+_RANGES = {
+    **_INTEGERS,
+    **{name: (-(2**bits), 2**bits) for name, (bits, *_) in _FLOATS.items() if name != "float8_e8m0fnu"},
+}
+
+_FLOAT8 = tuple(name for name in _FLOATS if name.startswith("float8"))
 
 # The dtypes that NumPy holds only through ml_dtypes. (The four-bit integers are not listed:
 # outside their own framework they have no counterpart.)
 ML_DTYPES = frozenset({"bfloat16", *_FLOAT8})
 
-# What each dtype may become, best first. Every rung without a `!` holds all values; one with a `!`
+# What each dtype may become, best first. A rung that cannot hold all of its values (see `can_hold`)
 # is checked value by value, or rounds as the framework's own users expect.
 _LADDERS = {
     "bool": "bool",
     "int8": "int8 int16 int32 int64",
     "int16": "int16 int32 int64",
     "int32": "int32 int64",
-    "int64": "int64 !int32",
+    "int64": "int64 int32",
     "uint8": "uint8 int16 int32 int64",
     "uint16": "uint16 int32 int64",
-    "uint32": "uint32 int64 !int32",
-    "uint64": "uint64 !int64 !uint32 !int32",
+    "uint32": "uint32 int64 int32",
+    "uint64": "uint64 int64 uint32 int32",
     "float16": "float16 float32 float64",
     "bfloat16": "bfloat16 float32 float64",
     **{name: f"{name} float32 float64" for name in _FLOAT8},
     "float32": "float32 float64",
-    "float64": "float64 !float32",
+    "float64": "float64 float32",
     "complex64": "complex64 complex128",
-    "complex128": "complex128 !complex64",
+    "complex128": "complex128 complex64",
 }
 
 # What every array framework is expected to hold: the dtypes of the array API standard, and float16.
@@ -109,6 +139,31 @@ def dtype_names(dtypes: Mapping[Any, Any] | None) -> dict[str, str]:
 def is_known(dtype: Any) -> bool:
     """Return whether a dtype is one of those that frameworks share."""
     return dtype_name(dtype) in _LADDERS
+
+
+def can_hold(dtype: Any, other: Any) -> bool:
+    """Return whether every value of `other` is exactly a value of `dtype`.
+
+    This is not promotion: NumPy promotes int64 to float64 and JAX promotes int64 to float32, which round.
+
+    Args:
+        dtype: the wider dtype: a name, or any framework's dtype.
+        other: the narrower one.
+
+    >>> can_hold("float64", "int32"), can_hold("float32", "int32"), can_hold("int32", "uint32")
+    (True, False, False)
+    """
+    name, held = dtype_name(dtype), dtype_name(other)
+    if name in _PARTS:
+        return name == held or can_hold(_PARTS[name], _PARTS.get(held, held))
+    if name in _FLOATS and held in _FLOATS:
+        wider = [ours >= theirs for ours, theirs in zip(_FLOATS[name], _FLOATS[held])]
+        # No float8 holds another: they differ in zeros and infinities, too.
+        return name == held or (all(wider) and name not in _FLOAT8)
+    if name not in _RANGES or held not in _INTEGERS:
+        return name == held
+    (low, high), (lowest, highest) = _RANGES[name], _INTEGERS[held]
+    return low <= lowest and highest <= high
 
 
 def promotes(old: np.dtype[Any], new: np.dtype[Any]) -> bool:
@@ -161,7 +216,8 @@ def cast_for(dtype: np.dtype[Any], available: frozenset[str], wanted: str | None
     Args:
         dtype: the leaf's dtype.
         available: the names of the dtypes that the target has.
-        wanted: the dtype that the user asked for instead; as this is deliberate, a cast to it is not checked.
+        wanted: the dtype that the user asked for instead. A cast to it is deliberate, and not checked; one to
+            the next dtype that the target has is checked.
 
     >>> cast_for(np.dtype("int64"), frozenset({"int32", "float32"}))
     Cast(dtype=dtype('int32'), same=False, check=True, halves=True)
@@ -171,9 +227,8 @@ def cast_for(dtype: np.dtype[Any], available: frozenset[str], wanted: str | None
     if dtype.name in available and wanted is None:
         return _cast(dtype, np.dtype(dtype.name) if dtype.name in STANDARD else dtype.newbyteorder("="))
     for rung in _LADDERS.get(wanted or dtype.name, "").split():
-        name = rung.lstrip("!")
-        if name in available:
-            return _cast(dtype, _named_dtype(name), check=rung.startswith("!"))
+        if rung in available:
+            return _cast(dtype, _named_dtype(rung), check=rung != wanted and not can_hold(rung, dtype))
     return None
 
 
@@ -184,8 +239,7 @@ def _cast(old: np.dtype[Any], new: np.dtype[Any], check: bool = False) -> Cast:
 
 def next_available(name: str, available: frozenset[str]) -> str:
     """Return the first name on a dtype's ladder that the target has; the name itself if there is none."""
-    rungs = (rung.lstrip("!") for rung in _LADDERS[name].split())
-    return next((rung for rung in rungs if rung in available), name)
+    return next((rung for rung in _LADDERS[name].split() if rung in available), name)
 
 
 def _named_dtype(name: str) -> np.dtype[Any]:
