@@ -25,6 +25,7 @@ __all__ = [
     "canonical_bools",
     "cast_exactly",
     "cast_for",
+    "castable",
     "dtype_name",
     "dtype_names",
     "first_lost",
@@ -276,9 +277,16 @@ def cast_exactly(array: Array, dtype: np.dtype[Any]) -> tuple[Array, str]:
     (array([1, 2], dtype=int8), '2.5 at [1]')
     """
     with np.errstate(all="ignore"):
-        # NumPy would warn about a dropped imaginary part; `first_lost` finds it below.
-        new = (np.real(array) if dtype.kind != "c" else array).astype(dtype)
+        new = castable(array, dtype).astype(dtype)
         return new, first_lost(array, new)
+
+
+def castable(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Return an array that NumPy casts to a dtype as it would this one, without a warning or an error."""
+    if array.dtype.kind == "c" and dtype.kind not in "cb":
+        return array.real  # NumPy would warn about the imaginary parts
+    # NumPy cannot cast between all of ml_dtypes' dtypes; float32 holds every one of them.
+    return array.astype(np.float32) if {array.dtype.name, dtype.name} <= ML_DTYPES else array
 
 
 def first_lost(old: Array, new: Array) -> str:
@@ -290,18 +298,33 @@ def first_lost(old: Array, new: Array) -> str:
     '1099511627776 at [1]'
     """
     # Counted, because the array methods `any` and `all` run Python code, which is slower.
-    is_widened = old.dtype.kind == new.dtype.kind or new.dtype.kind == "c" or old.dtype.name in ML_DTYPES
-    rounds = old.dtype.kind not in "biu" and new.dtype.kind in "fc" and is_widened
+    rounds = old.dtype.kind == new.dtype.kind and new.dtype.kind in "fc"
     if rounds and np.count_nonzero(np.isfinite(new)) == new.size:
         return ""
-    if not rounds:
-        lost = (new != old) | (new.astype(old.dtype) != old)
-    elif new.dtype.kind == "f":
-        lost = np.isinf(new) & np.isfinite(old)
-    else:
-        parts = [(np.real(old), np.real(new)), (np.imag(old), np.imag(new))]
-        lost = np.logical_or(*(np.isinf(after) & np.isfinite(before) for before, after in parts))
+    with np.errstate(all="ignore"):
+        lost = _is_lost(old, new)
     if not np.count_nonzero(lost):
         return ""
     index = tuple(int(axis[0]) for axis in np.nonzero(lost)) if old.ndim else ()
     return f"{old[index]}" + (f" at {list(index)}" if index else "")
+
+
+def _is_lost(old: Array, new: Array) -> Any:
+    """Return where the cast from `old` to `new` lost a value, whatever casts that overflow do here."""
+    if old.dtype.kind == "c":
+        imaginary = _is_lost(old.imag, new.imag) if new.dtype.kind == "c" else old.imag != 0
+        return _is_lost(old.real, new.real) | imaginary
+    new = new.real if new.dtype.kind == "c" else new
+    if old.dtype.kind not in "biu" and new.dtype.kind not in "biu":
+        return (np.isnan(old) != np.isnan(new)) | (np.isinf(old) != np.isinf(new))
+    if old.dtype.kind not in "biu":
+        return _is_outside(old, new.dtype) | (np.trunc(old) != old)
+    outside = (new < 0) != (old < 0) if new.dtype.kind in "biu" else _is_outside(new, old.dtype)
+    return outside | (new.astype(old.dtype) != old)
+
+
+def _is_outside(floats: Array, dtype: np.dtype[Any]) -> Any:
+    """Return where floats are NaN, or outside the range of an integer dtype."""
+    low, high = _INTEGERS[dtype.name]
+    wide = floats if floats.dtype.itemsize >= 8 else floats.astype(np.float64)
+    return ~((wide >= float(low)) & (wide < float(high + 1)))  # both bounds are exact
