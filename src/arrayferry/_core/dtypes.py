@@ -55,14 +55,14 @@ _FLOATS = {
 _PARTS = {"complex64": "float32", "complex128": "float64"}
 
 # The smallest and the largest value of each integer dtype.
-_INTEGERS = {
+_INTEGERS: dict[str, tuple[int, int]] = {
     "bool": (0, 1),
     **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (2, 4, 8, 16, 32, 64)},
     **{f"uint{bits}": (0, 2**bits - 1) for bits in (2, 4, 8, 16, 32, 64)},
 }
 
 # The range in which a dtype holds every integer. (float8_e8m0fnu has no zero.)
-_RANGES = {
+_RANGES: dict[str, tuple[int, int]] = {
     **_INTEGERS,
     **{name: (-(2**bits), 2**bits) for name, (bits, *_) in _FLOATS.items() if name != "float8_e8m0fnu"},
 }
@@ -156,7 +156,7 @@ def can_hold(dtype: Any, other: Any) -> bool:
     """
     name, held = dtype_name(dtype), dtype_name(other)
     if name in _PARTS:
-        return name == held or can_hold(_PARTS[name], _PARTS.get(held, held))
+        return can_hold(_PARTS[name], _PARTS.get(held, held))
     if name in _FLOATS and held in _FLOATS:
         wider = [ours >= theirs for ours, theirs in zip(_FLOATS[name], _FLOATS[held])]
         # No float8 holds another: they differ in zeros and infinities, too.

@@ -184,7 +184,8 @@ def _cast(array: jax.Array, dtype: str) -> jax.Array:
     values = _values(array)
     with np.errstate(all="ignore"):
         new = castable(values, jax.numpy.dtype(dtype)).astype(dtype)
-    return jax.device_put(new, array.sharding if getattr(array, "committed", True) else None)
+    cast: jax.Array = jax.device_put(new, array.sharding if getattr(array, "committed", True) else None)
+    return cast
 
 
 def _moved(array: jax.Array, device: Any) -> jax.Array:

@@ -171,10 +171,11 @@ def _with_index(device: torch.device) -> torch.device:
     """Return the device with its index: without one, it is the current device of its type."""
     import torch
 
-    if device.type == "cpu" or device.index is not None:
-        return torch.device("cpu") if device.type == "cpu" else device
-    module = getattr(torch, device.type, None)
-    return torch.device(device.type, module.current_device() if hasattr(module, "current_device") else 0)
+    index: int | None = 0 if device.type == "cpu" else device.index
+    if index is None:
+        module: Any = getattr(torch, device.type, None)
+        index = module.current_device() if hasattr(module, "current_device") else 0
+    return torch.device(device.type, index)
 
 
 def from_dlpack(array: Any) -> torch.Tensor:
