@@ -286,7 +286,8 @@ def castable(array: Array, dtype: np.dtype[Any]) -> Array:
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         return array.real  # NumPy would warn about the imaginary parts
     # NumPy cannot cast between all of ml_dtypes' dtypes; float32 holds every one of them.
-    return array.astype(np.float32) if {array.dtype.name, dtype.name} <= ML_DTYPES else array
+    is_between = len({array.dtype.name, dtype.name} & ML_DTYPES) == 2
+    return array.astype(np.float32) if is_between else array
 
 
 def first_lost(old: Array, new: Array) -> str:
