@@ -465,6 +465,7 @@ def test_both_are_recorded_and_pickled() -> None:
         np.array([0, 256], np.longdouble),
         np.array([0, 256], object),
         np.ma.array([1, 2], mask=[True, False]),
+        np.ma.array([1, 2], np.uint8, mask=[True, False]),
         {"x": 1},
         [[1, 2]],
         ["1", "2"],

@@ -145,7 +145,7 @@ def is_known(dtype: Any) -> bool:
 def can_hold(dtype: Any, other: Any) -> bool:
     """Return whether every value of `other` is exactly a value of `dtype`.
 
-    This is not promotion: NumPy promotes int64 to float64 and JAX promotes int64 to float32, which round.
+    This is not promotion: NumPy promotes int64 and float32 to float64, which rounds large integers.
 
     Args:
         dtype: the wider dtype: a name, or any framework's dtype.

@@ -156,9 +156,11 @@ class LeafConverter:
             if on_purpose or int(array.real) == number:
                 return array
         what = f"int -> {dtype.name} {self.target.name}: {number} does not fit"
-        is_unsigned = 0 <= number < 2**64 and "uint64" in self.target.dtypes(self.device)
-        default = self.target.default_dtypes(self.device)[int]
-        hint = f'pass dtypes={{"{default}": "uint64"}}' if is_unsigned else "no integer dtype holds it"
+        hint = (
+            'below 2**64, pass dtypes={"int64": "uint64"}'
+            if 0 < number < 2**64
+            else "no integer dtype holds it"
+        )
         raise NarrowingError(what, f"{hint}; or make it a float or a string")
 
     def array_of(self, source: Framework, cls: type) -> Callable[[Any, bool], Any]:
@@ -203,14 +205,11 @@ class LeafConverter:
 
     def _used(self, name: str) -> tuple[str | None, bool]:
         """Return the dtype that an array gets instead of its own or None, and whether it may lose values."""
-        asked = self.wanted.get(name)
-        if asked is None and self.device is None:
-            return None, False
-        available = self.target.dtypes(self.device)
+        asked, dtypes, device = self.wanted.get(name), self.target.dtypes, self.device
         # An array keeps its dtype, unless this device lacks what others have: MPS has no float64.
-        if asked is None and (name in available or name not in self.target.dtypes(None)):
+        if asked is None and (device is None or name in dtypes(device) or name not in dtypes(None)):
             return None, False
-        used = next_available(asked or name, available)
+        used = next_available(asked or name, dtypes(device))
         return used, used != asked and not can_hold(used, name)
 
     def _refuse_if_lost(self, source: Framework, array: Any, name: Any) -> None:
@@ -230,9 +229,8 @@ class LeafConverter:
         assert target.copy_within is not None
         with source.devices.current(array):
             there = target.from_dlpack(array)
-        return target.copy_within(
-            there, self.device, self._used(dtype_name(_dtype_of(array)))[0], self.shares
-        )
+        used, _ = self._used(dtype_name(_dtype_of(array)))
+        return target.copy_within(there, self.device, used, self.shares)
 
     def _meets_by_dlpack(self, source: Framework, array: Any) -> bool:
         """Return whether the target can read an array where it is, with a dtype that need not be checked.
@@ -353,5 +351,5 @@ def _dlpack_device_type(array: Any) -> int:
         return 2 if hasattr(array, "__cuda_array_interface__") else 0
     try:
         return int(array.__dlpack_device__()[0])
-    except _REFUSALS:  # DLPack has no number for it: a TPU
+    except (BufferError, ValueError):  # DLPack has no number for it: a TPU, or several devices
         return 0

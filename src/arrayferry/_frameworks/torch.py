@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -199,13 +199,6 @@ def reads(device_type: int) -> bool:
     return device_type in (1, 12) or (device_type == 14 and torch.xpu.is_available())
 
 
-def current(tensor: torch.Tensor) -> AbstractContextManager[Any]:
-    """Return a context with the tensor's device as the current one: torch exports from no other."""
-    import torch
-
-    return torch.cuda.device_of(tensor)
-
-
 def find_device(spec: Any) -> torch.device | Rows | None:
     """Return a `torch.device` that tensors can be made on.
 
@@ -375,7 +368,7 @@ FRAMEWORK = Framework(
         of=lambda tensor: tensor.device,
         on_host=lambda tensor: bool(tensor.is_cpu),
         reads=reads,
-        current=current,
+        current=lambda tensor: sys.modules["torch"].cuda.device_of(tensor),  # torch exports from no other
     ),
     copy_within=copy_within,
     from_dlpack=from_dlpack,

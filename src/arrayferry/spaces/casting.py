@@ -201,12 +201,14 @@ def _cast_leaf(dtype: np.dtype[Any], value: Any, share: bool, why: str) -> Any:
     framework = framework_of(type(value))
     is_numpy = isinstance(value, (np.ndarray, np.generic))
     old: Any = getattr(value, "dtype", None)
+    if isinstance(value, np.ma.MaskedArray):
+        return KEEP
     if dtype_name(old) == dtype.name:
         return value
     if isinstance(value, np.ndarray) and value.dtype == object:
         return OBJECT_ARRAY
     is_number = type(value) in (bool, int, float, complex) or is_known(old) or (is_numpy and old.kind in "fc")
-    if not is_number or isinstance(value, np.ma.MaskedArray):
+    if not is_number:
         return KEEP
     if share and framework is not None:
         raise SharingError(f"{describe(value)} is not {dtype.name}, {why}", "copy=None")
