@@ -148,6 +148,41 @@ def test_route_of_a_cast_that_must_be_checked_is_the_host(calls):
             arrayferry.convert(half, "jax", **options)
 
 
+class Ring:
+    """An array of a framework whose second device has no float64, as torch's MPS."""
+
+    def __init__(self, values, device=None):
+        self.values, self.dtype, self.device = values, values.dtype, device
+
+
+def test_device_that_lacks_a_dtype_narrows_it_checked():
+    def dtypes(device):
+        return frozenset(
+            {"float32", "int32"} if device == "small" else {"float32", "float64", "int32", "int64"}
+        )
+
+    ring = arrayferry.Framework(
+        name="ring",
+        modules=(__name__,),
+        arrays=(f"{__name__}:Ring",),
+        to_numpy=lambda array, share: array.values,
+        from_numpy=lambda array, device, share: Ring(array, device),
+        dtypes=dtypes,
+        devices=arrayferry.Devices(find=lambda spec: spec, of=lambda array: array.device),
+        copy_within=lambda array, device, dtype, share: Ring(
+            array.values.astype(dtype or array.dtype), device
+        ),
+    )
+    arrayferry.register_framework(ring)
+    for values, dtype in [([0.1, np.inf], "float32"), ([2**31 - 1], "int32")]:
+        found = arrayferry.convert(Ring(np.array(values)), "ring", "small")
+        assert (found.dtype, found.device) == (dtype, "small")
+    for lost in (1e300, 2**31):
+        with pytest.raises(OverflowError, match=r'value\["x"\]: .* does not fit'):
+            arrayferry.convert({"x": Ring(np.array([lost]))}, "ring", "small")
+        assert arrayferry.convert(Ring(np.array([lost])), "ring").values == [lost]
+
+
 @pytest.mark.skipif("torch" not in READERS, reason="needs torch")
 def test_device_without_an_index_is_the_current_one(monkeypatch):
     import torch

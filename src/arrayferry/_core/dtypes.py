@@ -100,6 +100,9 @@ STANDARD = frozenset(_LADDERS) - ML_DTYPES
 # The dtypes that hold all of Python's numbers, or as many of them as any dtype does.
 WIDEST = {kind: np.dtype(name) for kind, name in WIDE.items()}
 
+# The dtypes of other packages have numbers from here on: NPY_USERDEF in numpy/ndarraytypes.h.
+_USER_DEFINED = 256
+
 # The casts that `halved` can make.
 _HALVES = {("float64", "float32"), ("int64", "int32"), ("uint64", "uint32")}
 
@@ -286,7 +289,7 @@ def castable(array: Array, dtype: np.dtype[Any]) -> Array:
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         return array.real  # NumPy would warn about the imaginary parts
     # NumPy cannot cast between all of ml_dtypes' dtypes; float32 holds every one of them.
-    is_between = len({array.dtype.name, dtype.name} & ML_DTYPES) == 2
+    is_between = array.dtype.num >= _USER_DEFINED <= dtype.num and array.dtype.num != dtype.num
     return array.astype(np.float32) if is_between else array
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -52,8 +51,6 @@ _REFUSALS = (
     ValueError,
 )
 
-_scalar_cast = cache(cast_for)
-
 
 class LeafConverter:
     """Converts leaves to one target. Its methods are the handlers of a walk.
@@ -80,6 +77,7 @@ class LeafConverter:
     def __init__(self, target: Framework, device: Any, copy: bool | None, wanted: dict[str, str]) -> None:
         self.target, self.device, self.copy, self.wanted = target, device, copy, wanted
         self._casts = Casts(wanted)
+        self._number_casts: dict[Any, Cast | None] = {}
         fast = target._fast.from_private(device)
         plain = target._fast.plain_dtypes(device) - wanted.keys() if fast else frozenset()
         self.plain = frozenset(map(np.dtype, plain))
@@ -137,23 +135,32 @@ class LeafConverter:
             dtype, largest = self._largest[default]
             if -largest <= scalar <= largest:  # False for a NaN
                 return self._hand_over(np.array(scalar, dtype))
-        wide, available = WIDEST[type(scalar)], self.target.dtypes(self.device)
-        cast = _scalar_cast(wide, available, self.wanted.get(default, default))
-        if cast is None:  # the target has no complex numbers, say
+        key = default, WIDEST[type(scalar)], self.target.dtypes(self.device)
+        if key not in self._number_casts:
+            self._number_casts[key] = self._decide_number_cast(*key)
+        if (cast := self._number_casts[key]) is None:  # the target has no complex numbers, say
             return KEEP
-        on_purpose = cast.dtype.name in (self.wanted.get(default), self.wanted.get(wide.name))
         try:
-            array = np.array(scalar, wide)
+            array = np.array(scalar, key[1])
         except OverflowError:  # of the integers that int64 lacks, other dtypes hold some
-            array = self._huge(scalar, cast.dtype, on_purpose)
-            cast = Cast(cast.dtype, same=True, check=False)
-        return self._deliver(array, mine=True, cast=cast._replace(check=not (cast.same or on_purpose)))
+            array, cast = self._huge(scalar, cast), Cast(cast.dtype, same=True, check=False)
+        return self._deliver(array, mine=True, cast=cast)
 
-    def _huge(self, number: int, dtype: np.dtype[Any], on_purpose: bool) -> Array:
+    def _decide_number_cast(
+        self, default: str, wide: np.dtype[Any], available: frozenset[str]
+    ) -> Cast | None:
+        cast = cast_for(wide, available, self.wanted.get(default, default))
+        if cast is None:
+            return None
+        on_purpose = cast.dtype.name in (self.wanted.get(default), self.wanted.get(wide.name))
+        return Cast(cast.dtype, cast.same, check=not (cast.same or on_purpose))
+
+    def _huge(self, number: int, cast: Cast) -> Array:
         """Return an integer that int64 does not hold as an array of the dtype that it gets."""
+        dtype = cast.dtype
         with suppress(OverflowError), np.errstate(all="ignore"):
             array = np.array(number, dtype)
-            if on_purpose or int(array.real) == number:
+            if not cast.check or int(array.real) == number:
                 return array
         what = f"int -> {dtype.name} {self.target.name}: {number} does not fit"
         hint = (

@@ -184,8 +184,7 @@ def _cast(array: jax.Array, dtype: str) -> jax.Array:
     values = _values(array)
     with np.errstate(all="ignore"):
         new = castable(values, jax.numpy.dtype(dtype)).astype(dtype)
-    cast: jax.Array = jax.device_put(new, array.sharding if getattr(array, "committed", True) else None)
-    return cast
+    return from_private(array.sharding if getattr(array, "committed", True) else None)(new)
 
 
 def _moved(array: jax.Array, device: Any) -> jax.Array:

@@ -18,7 +18,14 @@ from arrayferry._core.messages import warn_caller, with_article
 from arrayferry._core.registry import can_make_arrays, describe, framework_of
 from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import KEEP, Handler, OnKeep, Slot, key_text, unchanged, walk
-from arrayferry.errors import KeptWarning, NarrowingError, OptionError, SharingError, UnsupportedError
+from arrayferry.errors import (
+    FerryError,
+    KeptWarning,
+    NarrowingError,
+    OptionError,
+    SharingError,
+    UnsupportedError,
+)
 from arrayferry.spaces.members import EDGE_LINKS, to_numpy
 
 __all__ = ["cast_reward", "cast_to_space", "known_dtype", "rebuilt", "subspaces"]
@@ -168,6 +175,9 @@ def _with_stored_items(value: Any, parts: list[Any], change: Callable[[Any, Any]
     return new
 
 
+_LEAVES = frozenset({np.ndarray, int, float})
+
+
 def _cast_each(
     dtype: np.dtype[Any],
     value: Any,
@@ -179,6 +189,12 @@ def _cast_each(
     """Cast each leaf of a value to one dtype."""
     if type(value) is np.ndarray and value.dtype is dtype:
         return value
+    if type(value) in _LEAVES:  # faster than a walk
+        try:
+            if (new := _cast_leaf(dtype, value, share, why)) is not KEEP and new is not OBJECT_ARRAY:
+                return new
+        except FerryError as error:
+            raise error.at(path)  # noqa: B904  (it is the same error)
     return walk([value], (Slot(path, on_keep=on_keep),), _handlers(dtype, share, why))[0]
 
 
@@ -203,12 +219,12 @@ def _cast_leaf(dtype: np.dtype[Any], value: Any, share: bool, why: str) -> Any:
     old: Any = getattr(value, "dtype", None)
     if isinstance(value, np.ma.MaskedArray):
         return KEEP
-    if dtype_name(old) == dtype.name:
+    if old == dtype if is_numpy else dtype_name(old) == dtype.name:
         return value
     if isinstance(value, np.ndarray) and value.dtype == object:
         return OBJECT_ARRAY
-    is_number = type(value) in (bool, int, float, complex) or is_known(old) or (is_numpy and old.kind in "fc")
-    if not is_number:
+    has_number = old.kind in "biufc" or is_known(old) if is_numpy else is_known(old)
+    if not has_number and type(value) not in (bool, int, float, complex):
         return KEEP
     if share and framework is not None:
         raise SharingError(f"{describe(value)} is not {dtype.name}, {why}", "copy=None")
