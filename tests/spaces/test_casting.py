@@ -527,6 +527,26 @@ def test_rows_in_any_container_are_cast(kind: Any, row: Any, option: Any) -> Non
         assert kind is None or type(final) is kind
 
 
+@pytest.mark.parametrize("kind", [None, list, tuple])
+@pytest.mark.parametrize(
+    ("row", "lost"),
+    [
+        ([1e300, 0.0], r"\[0\]: .*1e\+300"),
+        ([0.5, 2**24 + 1], r"\[1\]: .*16777217"),
+        (np.array(["1e300", "0"], np.longdouble), r": .*1e\+300"),
+        (np.array([2**24 + 1, 0]), ": .*16777217"),
+    ],
+    ids=str,
+)
+def test_number_in_a_row_that_a_dense_batch_would_change_is_refused(row: Any, lost: str, kind: Any) -> None:
+    vector = gym.vector.SyncVectorEnv([Two, Two], autoreset_mode=gym.vector.AutoresetMode.SAME_STEP)
+    replace_final(vector, row, kind)
+    envs = arrayferry.wrap(vector, "numpy", dense_final=True)
+    envs.reset()
+    with pytest.raises(NarrowingError, match=rf'^info\["final_obs"\]\[0\]{lost}.* does not fit'):
+        envs.step(np.zeros(2, np.int64))
+
+
 def test_batch_of_a_tuple_space_stays_a_batch() -> None:
     class Pairs(Two):
         observation_space = spaces.Tuple([Two.observation_space, spaces.Discrete(3)])
