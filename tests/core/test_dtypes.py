@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pytest
 
 from arrayferry import Converter, FerryError, convert, frameworks
-from arrayferry._core.dtypes import ML_DTYPES, dtype_name
+from arrayferry._core.dtypes import ML_DTYPES, STANDARD, can_hold, dtype_name, first_lost
 from arrayferry._core.registry import find_framework
 from arrayferry.errors import NarrowingError
 from arrayferry.testing import bits, edges
@@ -289,3 +291,189 @@ def test_floats_are_rounded_without_a_warning(values, layout):
 def test_value_of_any_layout_that_does_not_fit_is_an_error(array):
     with pytest.raises(NarrowingError, match="does not fit"):
         convert({"a": array}, "jax")
+
+
+# --- whether a dtype holds another: every value of the smallest dtypes, and the edges of the others
+
+
+def values_of(name):
+    """Return all values of a dtype of 8 bits; of a larger one, those that another may lack."""
+    dtype = edges(name).dtype
+    if name == "bool":
+        return np.array([False, True])
+    if dtype.itemsize == 1:
+        return np.arange(256).astype("uint8").view(dtype)
+    if dtype.itemsize == 2:  # with the smallest and the largest numbers of both formats
+        ends = [*range(64), *range(0x7BF0, 0x7C10), *range(0x7F70, 0x8010), *range(0xFBF0, 0x10000)]
+        return np.array([*ends, *range(0, 2**16, 97)], "uint16").view(dtype)
+    if dtype.kind in "iu":
+        low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+        powers = [sign * 2**bit + off for bit in range(65) for off in (-1, 0, 1) for sign in (-1, 1)]
+        return np.array([value for value in (low, high, *powers) if low <= value <= high], dtype)
+    info = np.finfo(dtype)
+    special = [0, -0.0, np.inf, np.nan, info.max, info.smallest_subnormal, info.tiny, 1 + info.eps]
+    parts = [float(number) for number in special]
+    return np.array(parts if dtype.kind == "f" else [complex(0.0, part) for part in parts], dtype)
+
+
+def exact(value):
+    """Return what tells a number from every other one, whatever its type."""
+    is_complex = isinstance(value, complex)
+    return tuple(map(exact_part, (value.real, value.imag) if is_complex else (value, 0)))
+
+
+def exact_part(value):
+    if isinstance(value, int):
+        return Fraction(value), value < 0
+    value = float(value)  # it may be a scalar of ml_dtypes
+    return (Fraction(value), math.copysign(1, value) < 0) if math.isfinite(value) else str(value)
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+@pytest.mark.parametrize("name", sorted(STANDARD | ML_DTYPES))
+def test_dtype_holds_another_if_all_values_come_through_the_cast(name):
+    dtype = edges(name).dtype
+    for other in sorted(STANDARD | ML_DTYPES):
+        values = values_of(other)
+        with np.errstate(all="ignore"):
+            # ml_dtypes casts between most of its dtypes, not between all.
+            new = (values.astype("float32") if other in ML_DTYPES else values).astype(dtype)
+        pairs = zip(values.tolist(), new.tolist())
+        holds = all(exact(old) == exact(new) for old, new in pairs)
+        assert can_hold(name, other) is holds, (name, other)
+        assert can_hold(dtype, values.dtype) is holds
+
+
+def test_unknown_dtypes_hold_only_themselves():
+    assert can_hold("datetime64[s]", "datetime64[s]")
+    assert not can_hold("longdouble", "float64")
+    assert not can_hold("float64", "longdouble")
+    assert not can_hold("str", "int8")
+    assert can_hold("int8", "int4")
+    assert not can_hold("uint4", "int4")
+
+
+# --- casts to what the target has not: exact, rounded as floats are, or an error
+
+
+def destinations():
+    """Frameworks and devices that lack some dtypes."""
+    yield "jax", None
+    for device in ("no_x64", "no_float64"):
+        if device in frameworks().get("array_api_strict", frameworks()["numpy"]).devices:
+            yield "array_api_strict", device
+    if "mlx" in frameworks():
+        yield "mlx", None
+
+
+NUMBERS = [
+    0,
+    1,
+    -1,
+    5,
+    127,
+    255,
+    2**15,
+    2**24 + 1,
+    2**31,
+    -(2**31) - 1,
+    2**32,
+    2**53 + 1,
+    2**63 - 1,
+    2**64 - 1,
+]
+FLOATS = [0.0, -0.0, 0.1, 1e-40, 2.0**31, 2.0**63, -(2.0**63), 2.0**64, 1e300, np.inf, -np.inf, np.nan]
+COMPLEX = [complex(1, 0), complex(1, 2), complex(1e300, 0), complex(0, np.nan)]
+
+
+def members(dtype):
+    """Return those of the numbers above that a dtype holds, or rounds if it is one of floats."""
+    kind = np.dtype(dtype).kind
+    if kind in "biu":
+        low, high = (0, 1) if kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+        return np.array([number for number in {*NUMBERS, low, high} if low <= number <= high], dtype)
+    with np.errstate(over="ignore"):
+        return np.array(FLOATS if kind == "f" else [*FLOATS, *COMPLEX], dtype)
+
+
+def fits(old, new):
+    """Return whether a number became what it should: itself, or the nearest float to a float."""
+    if isinstance(old, complex) or isinstance(new, np.complexfloating):
+        return fits(old.real, new.real) and fits(old.imag, new.imag)
+    if isinstance(old, (bool, int)) or not isinstance(new, np.floating):
+        return exact_part(old)[0] == exact_part(new.item())[0]
+    if not (math.isfinite(old) and np.isfinite(new)):
+        return str(old) == str(float(new))
+    around = [np.nextafter(new, new.dtype.type(sign * np.inf)) for sign in (-1, 1)]
+    error, *others = (
+        abs(Fraction(old) - Fraction(float(near))) for near in (new, *around) if np.isfinite(near)
+    )
+    return all(error <= other for other in others) and math.copysign(1, old) == np.copysign(1, new)
+
+
+@pytest.mark.usefixtures("_no_x64")
+@pytest.mark.parametrize(("target", "device"), [*destinations()], ids=str)
+@pytest.mark.parametrize("old", sorted(STANDARD))
+def test_dtype_that_was_not_asked_for_is_never_a_silent_cast(target, device, old):
+    lacking = STANDARD - find_framework(target).dtypes(find_framework(target).devices.find(device))
+    assert lacking
+    for wanted in sorted(lacking):
+        to_target = Converter(target, device, dtypes={old: wanted})
+        for value in members(old):
+            number = np.array([value])
+            with jax.enable_x64(True):
+                inside = convert(number, "jax")
+            within = convert(number, target) if old in find_framework(target).dtypes(None) else inside
+            for source in (number, inside, within, value):
+                try:
+                    result = np.asarray(convert(to_target(source), "numpy")).reshape(-1)[0]
+                except NarrowingError:
+                    result = None
+                used = dtype_name(to_target(np.zeros(1, old)).dtype)
+                with np.errstate(all="ignore"), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    expected = number.astype(used)[0]
+                if used == wanted:
+                    continue
+                case = f"{old} {value!r} -> {wanted}, {used}: {result!r}"
+                assert (result is not None) == fits(value.item(), expected), case
+                assert result is None or result.dtype == used, case
+                assert result is None or fits(value.item(), result), case
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (np.array([2.0**63]), np.array([2**63 - 1])),
+        (np.array([2.0**64]), np.array([2**64 - 1], "uint64")),
+        (np.array([2.0**31], "float32"), np.array([2**31 - 1], "int32")),
+        (np.array([-1.0]), np.array([0], "uint64")),
+        (np.array([np.nan]), np.array([0])),
+        (np.array([-np.inf], "float16"), np.array([-(2**31)], "int32")),
+        (np.array([2**63 - 1]), np.array([2.0**63])),
+        (np.array([2**64 - 1], "uint64"), np.array([2.0**64])),
+        (np.array([2**63], "uint64"), np.array([-(2**63)])),
+        (np.array([-1]), np.array([2**64 - 1], "uint64")),
+        (np.array([complex(2.0**63, 0)]), np.array([2**63 - 1])),
+        (np.array([2]), np.array([True])),
+    ],
+    ids=lambda array: f"{array.dtype} {array[0]}",
+)
+def test_lost_value_is_found_whether_casts_wrap_or_saturate(old, new):
+    assert first_lost(old, new) == f"{old[0]} at [0]"
+
+
+@pytest.mark.parametrize("wide", [np.longdouble, np.float64], ids=lambda dtype: dtype.__name__)
+def test_bounds_of_integers_are_not_lost(wide):
+    for dtype in ("int8", "int64", "uint64", "bool"):
+        low, high = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, int(np.iinfo(dtype).max) // 2 + 1)
+        floats = np.array([low, -0.0, high], wide)
+        assert first_lost(floats, floats.astype(dtype)) == ""
+        assert first_lost(floats.astype(dtype), floats) == ""
+
+
+@pytest.mark.usefixtures("_x64")
+def test_subnormal_floats_survive_casts_within_jax():
+    small = jnp.array([1e-40, -1e-44, 2.0**-149], "float32")  # XLA's own casts make them 0 on the CPU
+    assert convert(small, "jax", dtypes={"float32": "float64"}).tolist() == np.asarray(small).tolist()
+    assert bits(convert(np.array([1e-40]), "jax", dtypes={"float64": "float32"})) == bits(np.float32([1e-40]))

@@ -128,6 +128,56 @@ def test_float_that_would_become_infinite_is_an_overflow_error(name):
     assert float(convert(float("inf"), name)) == float("inf")
 
 
+@pytest.mark.parametrize(
+    ("number", "dtypes"),
+    [
+        (2**40, {"int32": "int64"}),
+        (-1, {"int32": "uint64"}),
+        (2**63, {"int32": "uint64"}),
+        (2**24 + 1, {"int32": "float64"}),
+        (2**70 + 1, {"int32": "float64"}),
+        (10**400, {"int32": "float64"}),
+        (1e300, {"float32": "float64"}),
+        (2.5, {"float32": "int64"}),
+        (float("nan"), {"float32": "int64"}),
+        (1 + 2j, {"complex64": "float64"}),
+        (1e300 + 0j, {"complex64": "complex128"}),
+    ],
+    ids=str,
+)
+def test_number_is_checked_where_the_target_lacks_the_dtype_that_was_asked_for(number, dtypes):
+    jax = pytest.importorskip("jax")
+    with jax.enable_x64(False), pytest.raises(OverflowError, match=r'value\["n"\]: .* does not fit'):
+        convert({"n": number}, "jax", dtypes=dtypes)
+
+
+def test_number_that_the_next_dtype_holds_is_exact():
+    jax = pytest.importorskip("jax")
+    with jax.enable_x64(False):
+        for number, default, asked, used in [
+            (2**31 - 1, "int32", "int64", "int32"),
+            (2**32 - 1, "int32", "uint64", "uint32"),
+            (2**70, "int32", "float64", "float32"),
+            (3.0, "float32", "int64", "int32"),
+            (float("inf"), "float32", "float64", "float32"),
+        ]:
+            result = convert(number, "jax", dtypes={default: asked})
+            assert (result.dtype, result.item()) == (used, number)
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64 - 1], ids=repr)
+def test_number_beyond_int64_fits_the_unsigned_dtype_that_was_asked_for(number):
+    result = convert([number], "numpy", dtypes={"int64": "uint64"})[0]
+    assert (result.dtype, int(result)) == ("uint64", number)
+    with pytest.raises(OverflowError, match=r'dtypes=\{"int64": "uint64"\}'):
+        convert(number, "numpy")
+    for lost in (2**64, -(2**63) - 1):
+        with pytest.raises(OverflowError, match="does not fit"):
+            convert(lost, "numpy", dtypes={"int64": "uint64"})
+    assert float(convert(number, "numpy", dtypes={"int64": "float64"})) == float(number)
+    assert float(convert(2**70, "numpy", dtypes={"int64": "float64"})) == 2.0**70
+
+
 def test_numbers_in_jax_are_strongly_typed():
     pytest.importorskip("jax")
     assert not any(convert(number, "jax").weak_type for number in (1, 0.5, 1j))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import weakref
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 import arrayferry
-from arrayferry.errors import DeviceError, UnsupportedError
+from arrayferry.errors import DeviceError, TransferError, UnsupportedError
 
 # ---- torch
 
@@ -55,6 +56,144 @@ def test_the_alias_of_another_frameworks_memory_dies_after_the_copy_is_done(monk
     assert isinstance(found, torch.Tensor)
     assert found.tolist() == [0, 1, 2]
     assert order == ["waited", "deleted"]
+
+
+class Remote:
+    """An array on a device of a made-up framework, which exports it by DLPack, or fails to."""
+
+    shape, dtype = (2,), np.dtype("float32")
+
+    def __init__(self, device_type=1, error=None):
+        self.device_type, self.error, self.values = device_type, error, np.ones(2, "float32")
+
+    def __dlpack__(self, **options):
+        if self.error is not None:
+            raise self.error
+        return self.values.__dlpack__()
+
+    def __dlpack_device__(self):
+        if self.device_type is None:
+            raise BufferError("DLPack has no such device")
+        return (self.device_type, 0)
+
+
+@pytest.fixture
+def calls():
+    """Register the framework of `Remote`, and return the list of what is asked of it."""
+    calls = []
+
+    def to_numpy(array, share):
+        calls.append("host")
+        return array.values
+
+    @contextmanager
+    def current(array):
+        calls.append("enter")
+        yield
+        calls.append("leave")
+
+    arrayferry.register_framework(
+        arrayferry.Framework(
+            name="remote",
+            modules=(__name__,),
+            arrays=(f"{__name__}:Remote",),
+            to_numpy=to_numpy,
+            from_numpy=lambda array, device, share: pytest.fail("it is not a target"),
+            dtypes=lambda device: frozenset({"float32"}),
+            devices=arrayferry.Devices(on_host=lambda array: False, current=current),
+        )
+    )
+    return calls
+
+
+READERS = [name for name in ("torch", "jax") if name in arrayferry.frameworks()]
+
+
+@pytest.mark.parametrize("target", READERS)
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError("out of memory"), BufferError("busy"), TypeError("odd"), ValueError("bad")],
+    ids=repr,
+)
+def test_transfer_that_fails_is_an_error_and_takes_no_other_way(calls, target, error):
+    with pytest.raises(TransferError, match=rf'^value\["x"\]: .*{error}'):
+        arrayferry.convert({"x": Remote(error=error)}, target)
+    assert "host" not in calls
+    with pytest.raises(MemoryError):
+        arrayferry.convert({"x": Remote(error=MemoryError())}, target)
+    assert "host" not in calls
+
+
+@pytest.mark.parametrize("target", READERS)
+@pytest.mark.parametrize("device_type", [1, 4, None], ids=["shared", "OpenCL", "unknown to DLPack"])
+def test_route_is_decided_before_and_explained(calls, target, device_type):
+    by_dlpack = device_type == 1
+    leaf = arrayferry.explain(Remote(device_type), target).leaves[0]
+    assert leaf.route == ("remote", "dlpack" if by_dlpack else "numpy", target)
+    calls.clear()
+    assert arrayferry.convert(Remote(device_type), target).tolist() == [1, 1]
+    assert calls == (["enter", "leave"] if by_dlpack else ["host"])  # exported from its own device
+
+
+@pytest.mark.skipif("jax" not in READERS, reason="needs JAX")
+def test_route_of_a_cast_that_must_be_checked_is_the_host(calls):
+    options = {"dtypes": {"float32": "int64"}}
+    jax = pytest.importorskip("jax")
+    with jax.enable_x64(False):
+        assert arrayferry.convert(Remote(), "jax", **options).dtype == "int32"
+        assert calls == ["host"]
+        half = Remote()
+        half.values /= 2
+        with pytest.raises(OverflowError, match=r"0\.5 at"):
+            arrayferry.convert(half, "jax", **options)
+
+
+class Ring:
+    """An array of a framework whose second device has no float64, as torch's MPS."""
+
+    def __init__(self, values, device=None):
+        self.values, self.dtype, self.device = values, values.dtype, device
+
+
+def test_device_that_lacks_a_dtype_narrows_it_checked():
+    def dtypes(device):
+        return frozenset(
+            {"float32", "int32"} if device == "small" else {"float32", "float64", "int32", "int64"}
+        )
+
+    ring = arrayferry.Framework(
+        name="ring",
+        modules=(__name__,),
+        arrays=(f"{__name__}:Ring",),
+        to_numpy=lambda array, share: array.values,
+        from_numpy=lambda array, device, share: Ring(array, device),
+        dtypes=dtypes,
+        devices=arrayferry.Devices(find=lambda spec: spec, of=lambda array: array.device),
+        copy_within=lambda array, device, dtype, share: Ring(
+            array.values.astype(dtype or array.dtype), device
+        ),
+    )
+    arrayferry.register_framework(ring)
+    for values, dtype in [([0.1, np.inf], "float32"), ([2**31 - 1], "int32")]:
+        found = arrayferry.convert(Ring(np.array(values)), "ring", "small")
+        assert (found.dtype, found.device) == (dtype, "small")
+    for lost in (1e300, 2**31):
+        with pytest.raises(OverflowError, match=r'value\["x"\]: .* does not fit'):
+            arrayferry.convert({"x": Ring(np.array([lost]))}, "ring", "small")
+        assert arrayferry.convert(Ring(np.array([lost])), "ring").values == [lost]
+
+
+@pytest.mark.skipif("torch" not in READERS, reason="needs torch")
+def test_device_without_an_index_is_the_current_one(monkeypatch):
+    import torch
+
+    from arrayferry._frameworks.torch import _with_index
+
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    assert _with_index(torch.device("cuda")) == torch.device("cuda:1")
+    assert _with_index(torch.device("cuda:0")) == torch.device("cuda:0")
+    assert _with_index(torch.device("cpu")) == _with_index(torch.device("cpu:0"))
+    assert _with_index(torch.device("mps")) == torch.device("mps:0")
 
 
 def test_a_mode_without_values_is_refused_as_a_target():

@@ -152,6 +152,30 @@ for spec, whole in (PartitionSpec("batch"), False), (PartitionSpec(), True):
     else:
         raise AssertionError("two devices have no one memory")
 check_framework("jax")
+
+# An empty array from jit, whose shards JAX itself fails to join.
+sharding = NamedSharding(mesh, PartitionSpec("batch"))
+swapped = NamedSharding(Mesh(np.array([second, first]), ("batch",)), PartitionSpec("batch"))
+empty = jax.jit(lambda: jax.numpy.zeros((4, 0)), out_shardings=sharding)()
+for target in "numpy", "torch", "jax":
+    assert np.asarray(convert(empty, target)).shape == (4, 0), target
+for device in sharding, swapped, "cpu:1", "cpu:0":
+    assert np.asarray(convert(empty, "jax", device)).shape == (4, 0), device
+
+# A cast stays where the array is, and is checked where JAX lacks the dtype that was asked for.
+batch = convert(np.array([1, 2**31], "uint32"), "jax", sharding)
+single = jax.sharding.SingleDeviceSharding(second)
+for device, wanted in (None, sharding), (swapped, swapped), ("cpu:1", single):
+    assert convert(batch, "jax", device, dtypes={"uint32": "float32"}).sharding == wanted
+    try:
+        convert(batch, "jax", device, dtypes={"uint32": "int64"})
+    except OverflowError as error:
+        assert "2147483648 at [1]" in str(error)
+    else:
+        raise AssertionError("2**31 is not an int32")
+loose = convert(convert(np.ones(2, "float32"), "jax"), "jax", dtypes={"float32": "int32"})
+on_second = convert(np.ones(2, "int32"), "jax", second)
+assert (loose + on_second).devices() == {second}  # it follows, as it was put nowhere on purpose
 print("fine")
 """
 

@@ -348,6 +348,9 @@ ENVIRONMENTS: dict[str, Call] = {
     "a final observation of another shape, dense_final=True": lambda: with_dense_final(
         _vector(), (np.zeros((1, 4)), [1.0], [True], [False], {"final_obs": _objects(np.zeros(3, "f4"))})
     ),
+    "a masked final observation, dense_final=True": lambda: with_dense_final(
+        _vector(), (np.zeros((1, 4)), [1.0], [True], [False], {"final_obs": [np.ma.masked_all(4, "f4")]})
+    ),
     "wrappers.pettingzoo.ParallelArrayConversion(AEC environment)": lambda: ParallelArrayConversion(
         aec(), "numpy", "numpy"
     ),

@@ -116,3 +116,22 @@ def test_an_index_of_a_policy_s_own_making(target: str) -> None:
     env.reset(seed=1)
     obs, *_ = env.step(arrayferry.convert(np.array(2, held(np.int64, target)), target))
     assert int(obs) == 1
+
+
+@pytest.mark.parametrize(
+    ("space", "action"),
+    [
+        (spaces.Box(-1, 1, (2,), np.float32), [2**24 + 1, 0.5]),
+        (spaces.Box(-1, 1, (2,), np.float64), [2**53 + 1, 0.5]),
+        (spaces.Box(-1, 1, (1, 2), np.float16), [[0.5, 2049]]),
+        (spaces.Box(0, 9, (2,), np.int64), [np.uint64(2**63 + 1), -1]),
+    ],
+    ids=str,
+)
+def test_integer_among_other_numbers_is_not_rounded(space: Any, action: Any) -> None:
+    got = received(space, action, "numpy")
+    assert not isinstance(got, np.ndarray)
+    assert arrayferry.convert(got, "numpy") == action
+    whole = received(space, [[2, 1.0]] if space.shape == (1, 2) else [2, 1.0], "numpy")
+    assert isinstance(whole, np.ndarray)
+    assert np.ravel(whole).tolist() == [2, 1]

@@ -21,9 +21,11 @@ __all__ = [
     "WIDEST",
     "Cast",
     "Casts",
+    "can_hold",
     "canonical_bools",
     "cast_exactly",
     "cast_for",
+    "castable",
     "dtype_name",
     "dtype_names",
     "first_lost",
@@ -33,34 +35,63 @@ __all__ = [
     "promotes",
 ]
 
-_FLOAT8 = tuple(
-    f"float8_{kind}"
-    for kind in ["e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu"]
-)
+# The precision of each float dtype in bits, and how far its exponents reach: down to subnormals, and up.
+_FLOATS = {
+    "float16": (11, 24, 15),
+    "bfloat16": (8, 133, 127),
+    "float32": (24, 149, 127),
+    "float64": (53, 1074, 1023),
+    "float8_e3m4": (5, 6, 3),
+    "float8_e4m3": (4, 9, 7),
+    "float8_e4m3b11fnuz": (4, 13, 4),
+    "float8_e4m3fn": (4, 9, 8),
+    "float8_e4m3fnuz": (4, 10, 7),
+    "float8_e5m2": (3, 16, 15),
+    "float8_e5m2fnuz": (3, 17, 15),
+    "float8_e8m0fnu": (1, 127, 127),
+}
+
+# The dtypes of the real and imaginary parts.
+_PARTS = {"complex64": "float32", "complex128": "float64"}
+
+# The smallest and the largest value of each integer dtype.
+_INTEGERS: dict[str, tuple[int, int]] = {
+    "bool": (0, 1),
+    **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (2, 4, 8, 16, 32, 64)},
+    **{f"uint{bits}": (0, 2**bits - 1) for bits in (2, 4, 8, 16, 32, 64)},
+}
+
+# The range in which a dtype holds every integer. (float8_e8m0fnu has no zero.)
+_RANGES: dict[str, tuple[int, int]] = {
+    **_INTEGERS,
+    **{name: (-(2**bits), 2**bits) for name, (bits, *_) in _FLOATS.items() if name != "float8_e8m0fnu"},
+}
+
+_FLOAT8 = tuple(name for name in _FLOATS if name.startswith("float8"))
 
 # The dtypes that NumPy holds only through ml_dtypes. (The four-bit integers are not listed:
 # outside their own framework they have no counterpart.)
 ML_DTYPES = frozenset({"bfloat16", *_FLOAT8})
 
-# What each dtype may become, best first. Every rung without a `!` holds all values; one with a `!`
+# What each dtype may become, best first. A rung that cannot hold all of its values (see `can_hold`)
 # is checked value by value, or rounds as the framework's own users expect.
 _LADDERS = {
     "bool": "bool",
     "int8": "int8 int16 int32 int64",
     "int16": "int16 int32 int64",
     "int32": "int32 int64",
-    "int64": "int64 !int32",
+    "int64": "int64 int32",
     "uint8": "uint8 int16 int32 int64",
     "uint16": "uint16 int32 int64",
-    "uint32": "uint32 int64 !int32",
-    "uint64": "uint64 !int64 !uint32 !int32",
+    "uint32": "uint32 int64 int32",
+    "uint64": "uint64 int64 uint32 int32",
     "float16": "float16 float32 float64",
     "bfloat16": "bfloat16 float32 float64",
     **{name: f"{name} float32 float64" for name in _FLOAT8},
     "float32": "float32 float64",
-    "float64": "float64 !float32",
+    "float64": "float64 float32",
     "complex64": "complex64 complex128",
-    "complex128": "complex128 !complex64",
+    "complex128": "complex128 complex64",
 }
 
 # What every array framework is expected to hold: the dtypes of the array API standard, and float16.
@@ -68,6 +99,9 @@ STANDARD = frozenset(_LADDERS) - ML_DTYPES
 
 # The dtypes that hold all of Python's numbers, or as many of them as any dtype does.
 WIDEST = {kind: np.dtype(name) for kind, name in WIDE.items()}
+
+# The dtypes of other packages have numbers from here on: NPY_USERDEF in numpy/ndarraytypes.h.
+_USER_DEFINED = 256
 
 # The casts that `halved` can make.
 _HALVES = {("float64", "float32"), ("int64", "int32"), ("uint64", "uint32")}
@@ -109,6 +143,31 @@ def dtype_names(dtypes: Mapping[Any, Any] | None) -> dict[str, str]:
 def is_known(dtype: Any) -> bool:
     """Return whether a dtype is one of those that frameworks share."""
     return dtype_name(dtype) in _LADDERS
+
+
+def can_hold(dtype: Any, other: Any) -> bool:
+    """Return whether every value of `other` is exactly a value of `dtype`.
+
+    This is not promotion: NumPy promotes int64 and float32 to float64, which rounds large integers.
+
+    Args:
+        dtype: the wider dtype: a name, or any framework's dtype.
+        other: the narrower one.
+
+    >>> can_hold("float64", "int32"), can_hold("float32", "int32"), can_hold("int32", "uint32")
+    (True, False, False)
+    """
+    name, held = dtype_name(dtype), dtype_name(other)
+    if name in _PARTS:
+        return can_hold(_PARTS[name], _PARTS.get(held, held))
+    if name in _FLOATS and held in _FLOATS:
+        wider = [ours >= theirs for ours, theirs in zip(_FLOATS[name], _FLOATS[held])]
+        # No float8 holds another: they differ in zeros and infinities, too.
+        return name == held or (all(wider) and name not in _FLOAT8)
+    if name not in _RANGES or held not in _INTEGERS:
+        return name == held
+    (low, high), (lowest, highest) = _RANGES[name], _INTEGERS[held]
+    return low <= lowest and highest <= high
 
 
 def promotes(old: np.dtype[Any], new: np.dtype[Any]) -> bool:
@@ -161,7 +220,8 @@ def cast_for(dtype: np.dtype[Any], available: frozenset[str], wanted: str | None
     Args:
         dtype: the leaf's dtype.
         available: the names of the dtypes that the target has.
-        wanted: the dtype that the user asked for instead; as this is deliberate, a cast to it is not checked.
+        wanted: the dtype that the user asked for instead. A cast to it is deliberate, and not checked; one to
+            the next dtype that the target has is checked.
 
     >>> cast_for(np.dtype("int64"), frozenset({"int32", "float32"}))
     Cast(dtype=dtype('int32'), same=False, check=True, halves=True)
@@ -171,9 +231,8 @@ def cast_for(dtype: np.dtype[Any], available: frozenset[str], wanted: str | None
     if dtype.name in available and wanted is None:
         return _cast(dtype, np.dtype(dtype.name) if dtype.name in STANDARD else dtype.newbyteorder("="))
     for rung in _LADDERS.get(wanted or dtype.name, "").split():
-        name = rung.lstrip("!")
-        if name in available:
-            return _cast(dtype, _named_dtype(name), check=rung.startswith("!"))
+        if rung in available:
+            return _cast(dtype, _named_dtype(rung), check=rung != wanted and not can_hold(rung, dtype))
     return None
 
 
@@ -184,8 +243,7 @@ def _cast(old: np.dtype[Any], new: np.dtype[Any], check: bool = False) -> Cast:
 
 def next_available(name: str, available: frozenset[str]) -> str:
     """Return the first name on a dtype's ladder that the target has; the name itself if there is none."""
-    rungs = (rung.lstrip("!") for rung in _LADDERS[name].split())
-    return next((rung for rung in rungs if rung in available), name)
+    return next((rung for rung in _LADDERS[name].split() if rung in available), name)
 
 
 def _named_dtype(name: str) -> np.dtype[Any]:
@@ -222,9 +280,17 @@ def cast_exactly(array: Array, dtype: np.dtype[Any]) -> tuple[Array, str]:
     (array([1, 2], dtype=int8), '2.5 at [1]')
     """
     with np.errstate(all="ignore"):
-        # NumPy would warn about a dropped imaginary part; `first_lost` finds it below.
-        new = (np.real(array) if dtype.kind != "c" else array).astype(dtype)
+        new = castable(array, dtype).astype(dtype)
         return new, first_lost(array, new)
+
+
+def castable(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Return an array that NumPy casts to a dtype as it would this one, without a warning or an error."""
+    if array.dtype.kind == "c" and dtype.kind not in "cb":
+        return array.real  # NumPy would warn about the imaginary parts
+    # NumPy cannot cast between all of ml_dtypes' dtypes; float32 holds every one of them.
+    is_between = array.dtype.num >= _USER_DEFINED <= dtype.num and array.dtype.num != dtype.num
+    return array.astype(np.float32) if is_between else array
 
 
 def first_lost(old: Array, new: Array) -> str:
@@ -236,18 +302,33 @@ def first_lost(old: Array, new: Array) -> str:
     '1099511627776 at [1]'
     """
     # Counted, because the array methods `any` and `all` run Python code, which is slower.
-    is_widened = old.dtype.kind == new.dtype.kind or new.dtype.kind == "c" or old.dtype.name in ML_DTYPES
-    rounds = old.dtype.kind not in "biu" and new.dtype.kind in "fc" and is_widened
+    rounds = old.dtype.kind == new.dtype.kind and new.dtype.kind in "fc"
     if rounds and np.count_nonzero(np.isfinite(new)) == new.size:
         return ""
-    if not rounds:
-        lost = (new != old) | (new.astype(old.dtype) != old)
-    elif new.dtype.kind == "f":
-        lost = np.isinf(new) & np.isfinite(old)
-    else:
-        parts = [(np.real(old), np.real(new)), (np.imag(old), np.imag(new))]
-        lost = np.logical_or(*(np.isinf(after) & np.isfinite(before) for before, after in parts))
+    with np.errstate(all="ignore"):
+        lost = _is_lost(old, new)
     if not np.count_nonzero(lost):
         return ""
     index = tuple(int(axis[0]) for axis in np.nonzero(lost)) if old.ndim else ()
     return f"{old[index]}" + (f" at {list(index)}" if index else "")
+
+
+def _is_lost(old: Array, new: Array) -> Any:
+    """Return where the cast from `old` to `new` lost a value, whatever casts that overflow do here."""
+    if old.dtype.kind == "c":
+        imaginary = _is_lost(old.imag, new.imag) if new.dtype.kind == "c" else old.imag != 0
+        return _is_lost(old.real, new.real) | imaginary
+    new = new.real if new.dtype.kind == "c" else new
+    if old.dtype.kind not in "biu" and new.dtype.kind not in "biu":
+        return (np.isnan(old) != np.isnan(new)) | (np.isinf(old) != np.isinf(new))
+    if old.dtype.kind not in "biu":
+        return _is_outside(old, new.dtype) | (np.trunc(old) != old)
+    outside = (new < 0) != (old < 0) if new.dtype.kind in "biu" else _is_outside(new, old.dtype)
+    return outside | (new.astype(old.dtype) != old)
+
+
+def _is_outside(floats: Array, dtype: np.dtype[Any]) -> Any:
+    """Return where floats are NaN, or outside the range of an integer dtype."""
+    low, high = _INTEGERS[dtype.name]
+    wide = floats if floats.dtype.itemsize >= 8 else floats.astype(np.float64)
+    return ~((wide >= float(low)) & (wide < float(high + 1)))  # both bounds are exact

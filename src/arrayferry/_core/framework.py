@@ -47,6 +47,9 @@ class Devices:
         available: `()` to the names of the devices on this machine.
         of: `(array)` to the device that it is on, where an action for it should go too; None for the default.
         on_host: `(array)` to False if NumPy cannot see its memory, True otherwise.
+        reads: `(device type)` to whether `from_dlpack` can read memory there; a type is a number of DLPack's
+            `DLDeviceType` (1 for the CPU, 2 for CUDA), 0 if an array does not tell.
+        current: `(array)` to a context in which the array's device is the current one, to export it from.
 
     Example:
         >>> from arrayferry import Devices
@@ -65,6 +68,8 @@ class Devices:
     available: Callable[[], tuple[str, ...]] = lambda: ("cpu",)
     of: Callable[[Any], Any] = lambda array: None
     on_host: Callable[[Any], bool] = lambda array: True
+    reads: Callable[[int], bool] = lambda device_type: device_type != 0
+    current: Callable[[Any], AbstractContextManager[Any]] = lambda array: nullcontext()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cache
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,11 @@ from arrayferry._core.dtypes import (
     WIDEST,
     Cast,
     Casts,
+    can_hold,
     canonical_bools,
+    cast_exactly,
     cast_for,
+    castable,
     dtype_name,
     first_lost,
     halved,
@@ -47,8 +50,6 @@ _REFUSALS = (
     TypeError,
     ValueError,
 )
-
-_scalar_cast = cache(cast_for)
 
 
 class LeafConverter:
@@ -76,6 +77,7 @@ class LeafConverter:
     def __init__(self, target: Framework, device: Any, copy: bool | None, wanted: dict[str, str]) -> None:
         self.target, self.device, self.copy, self.wanted = target, device, copy, wanted
         self._casts = Casts(wanted)
+        self._number_casts: dict[Any, Cast | None] = {}
         fast = target._fast.from_private(device)
         plain = target._fast.plain_dtypes(device) - wanted.keys() if fast else frozenset()
         self.plain = frozenset(map(np.dtype, plain))
@@ -133,17 +135,40 @@ class LeafConverter:
             dtype, largest = self._largest[default]
             if -largest <= scalar <= largest:  # False for a NaN
                 return self._hand_over(np.array(scalar, dtype))
-        wanted = self.wanted.get(default, default)
-        try:
-            wide = np.array(scalar, WIDEST[type(scalar)])
-        except OverflowError as error:
-            what = f"int -> {wanted} {self.target.name}: {scalar} does not fit"
-            raise NarrowingError(what, "no integer dtype holds it: make it a float or a string") from error
-        cast = _scalar_cast(wide.dtype, self.target.dtypes(self.device), wanted)
-        if cast is None:  # the target has no complex numbers, say
+        key = default, WIDEST[type(scalar)], self.target.dtypes(self.device)
+        if key not in self._number_casts:
+            self._number_casts[key] = self._decide_number_cast(*key)
+        if (cast := self._number_casts[key]) is None:  # the target has no complex numbers, say
             return KEEP
-        on_purpose = cast.same or wanted != default or self.wanted.get(wide.dtype.name) == wanted
-        return self._deliver(wide, mine=True, cast=Cast(cast.dtype, cast.same, not on_purpose))
+        try:
+            array = np.array(scalar, key[1])
+        except OverflowError:  # of the integers that int64 lacks, other dtypes hold some
+            array, cast = self._huge(scalar, cast), Cast(cast.dtype, same=True, check=False)
+        return self._deliver(array, mine=True, cast=cast)
+
+    def _decide_number_cast(
+        self, default: str, wide: np.dtype[Any], available: frozenset[str]
+    ) -> Cast | None:
+        cast = cast_for(wide, available, self.wanted.get(default, default))
+        if cast is None:
+            return None
+        on_purpose = cast.dtype.name in (self.wanted.get(default), self.wanted.get(wide.name))
+        return Cast(cast.dtype, cast.same, check=not (cast.same or on_purpose))
+
+    def _huge(self, number: int, cast: Cast) -> Array:
+        """Return an integer that int64 does not hold as an array of the dtype that it gets."""
+        dtype = cast.dtype
+        with suppress(OverflowError), np.errstate(all="ignore"):
+            array = np.array(number, dtype)
+            if not cast.check or int(array.real) == number:
+                return array
+        what = f"int -> {dtype.name} {self.target.name}: {number} does not fit"
+        hint = (
+            'below 2**64, pass dtypes={"int64": "uint64"}'
+            if 0 < number < 2**64
+            else "no integer dtype holds it"
+        )
+        raise NarrowingError(what, f"{hint}; or make it a float or a string")
 
     def array_of(self, source: Framework, cls: type) -> Callable[[Any, bool], Any]:
         """Return the handler for a framework's arrays of this type."""
@@ -170,41 +195,61 @@ class LeafConverter:
 
     def _within(self, source: Framework, array: Any) -> Any:
         name = dtype_name(_dtype_of(array))
-        wanted, share = self._wanted(name), self.shares
+        used, is_checked = self._used(name)
         if source.copy_within is not None:
-            found = source.copy_within(array, self.device, wanted, share)
-            return KEEP if found is None else found
+            if is_checked and not self.shares:
+                self._refuse_if_lost(source, array, used)
+            copy = source.copy_within(array, self.device, used, self.shares)
+            return KEEP if copy is None else copy
         here = source.devices.of(array)
         there = here if self.device is None else self.device
-        if not share:
+        if not self.shares:
             return self._through_numpy(source, array, there)
-        if there != here or wanted not in (None, name):
-            what = f"{name} on {here} is not {wanted or name} on {there}"
+        if there != here or used not in (None, name):
+            what = f"{name} on {here} is not {used or name} on {there}"
             raise SharingError(what, "pass copy=None, which converts it")
         return array
 
-    def _wanted(self, name: str) -> str | None:
-        """Return the dtype that the user wants instead of this one, or the next one that the target has."""
-        wanted = self.wanted.get(name)
-        return None if wanted is None else next_available(wanted, self.target.dtypes(self.device))
+    def _used(self, name: str) -> tuple[str | None, bool]:
+        """Return the dtype that an array gets instead of its own or None, and whether it may lose values."""
+        asked, dtypes, device = self.wanted.get(name), self.target.dtypes, self.device
+        # An array keeps its dtype, unless this device lacks what others have: MPS has no float64.
+        if asked is None and (device is None or name in dtypes(device) or name not in dtypes(None)):
+            return None, False
+        used = next_available(asked or name, dtypes(device))
+        return used, used != asked and not can_hold(used, name)
+
+    def _refuse_if_lost(self, source: Framework, array: Any, name: Any) -> None:
+        """Raise if an array has values that a dtype does not hold."""
+        values = source.to_numpy(array, False)
+        if values is not None and (lost := cast_exactly(values, np.dtype(name))[1]):
+            raise self._narrowing(array, source, dtype_name(_dtype_of(array)), name, lost)
 
     def _from_device(self, source: Framework, array: Any) -> Any:
-        if source.devices.on_host(array):
+        if not self._meets_by_dlpack(source, array):
             return self._through_numpy(source, array)
-        target, name = self.target, dtype_name(_dtype_of(array))
-        wanted, share = self._wanted(name), self.shares
-        assert target.from_dlpack is not None
-        assert target.copy_within is not None
-        if (wanted or name) not in target.dtypes(self.device):
-            return self._through_numpy(source, array)
-        if share and source.immutable and not target.immutable:
+        target = self.target
+        if self.shares and source.immutable and not target.immutable:
             what = f"arrays of {source.name} never change, and those of {target.name} are writable"
             raise SharingError(what, "pass copy=None")
-        try:
+        assert target.from_dlpack is not None
+        assert target.copy_within is not None
+        with source.devices.current(array):
             there = target.from_dlpack(array)
-        except _REFUSALS:  # this build of the target does not know that device
-            return self._through_numpy(source, array)
-        return target.copy_within(there, self.device, wanted, share)
+        used, _ = self._used(dtype_name(_dtype_of(array)))
+        return target.copy_within(there, self.device, used, self.shares)
+
+    def _meets_by_dlpack(self, source: Framework, array: Any) -> bool:
+        """Return whether the target can read an array where it is, with a dtype that need not be checked.
+
+        Decided before anything is tried: what fails then is an error, and does not go another way.
+        """
+        if source.devices.on_host(array):
+            return False
+        name = dtype_name(_dtype_of(array))
+        used, is_checked = self._used(name)
+        has_dtype = (used or name) in self.target.dtypes(self.device) and not is_checked
+        return has_dtype and self.target.devices.reads(_dlpack_device_type(array))
 
     def _through_numpy(self, source: Framework, array: Any, device: Any = None) -> Any:
         box: list[Any] = [source.to_numpy(array, self.shares)]
@@ -274,13 +319,15 @@ class LeafConverter:
             copy = ownership.private_copy(array, cast.dtype, alignment)
         else:
             with np.errstate(all="ignore"):  # a cast is either checked below or deliberate
-                copy = ownership.private_copy(array, cast.dtype, alignment)
+                copy = ownership.private_copy(castable(array, cast.dtype), cast.dtype, alignment)
         if cast.check and (lost := first_lost(array, copy)):
-            old, new = array.dtype.name, cast.dtype.name
-            hint = f'cast on purpose with dtypes={{"{old}": "{new}"}}, or to a dtype that holds it'
-            what = f"{describe(array, source)} -> {new} {self.target.name}: {lost} does not fit"
-            raise NarrowingError(what, f"{self.target.wider}; or {hint}" if self.target.wider else hint)
+            raise self._narrowing(array, source, array.dtype.name, cast.dtype.name, lost)
         return copy
+
+    def _narrowing(self, array: Any, source: Framework | None, old: str, new: str, lost: str) -> Exception:
+        hint = f'cast on purpose with dtypes={{"{old}": "{new}"}}, or to a dtype that holds it'
+        what = f"{describe(array, source)} -> {new} {self.target.name}: {lost} does not fit"
+        return NarrowingError(what, f"{self.target.wider}; or {hint}" if self.target.wider else hint)
 
     def refusal(self, array: Any, error: Exception, source: Framework | None = None) -> Exception:
         """Return the error to raise when a framework's own call has failed."""
@@ -296,10 +343,20 @@ class LeafConverter:
         way = self._way(source)
         if way == self._within or "numpy" in (source.name, self.target.name):
             return source.name, self.target.name
-        by_dlpack = way == self._from_device and not source.devices.on_host(value)
+        by_dlpack = way == self._from_device and self._meets_by_dlpack(source, value)
         return source.name, "dlpack" if by_dlpack else "numpy", self.target.name
 
 
 def _dtype_of(array: Any) -> Any:
     """Return an array's dtype; for a framework's own scalar, its type, which serves as one."""
     return getattr(array, "dtype", type(array))
+
+
+def _dlpack_device_type(array: Any) -> int:
+    """Return DLPack's number for the kind of device that an array is on: 2 is CUDA, 0 stands for unknown."""
+    if not hasattr(array, "__dlpack_device__"):
+        return 2 if hasattr(array, "__cuda_array_interface__") else 0
+    try:
+        return int(array.__dlpack_device__()[0])
+    except (BufferError, ValueError):  # DLPack has no number for it: a TPU, or several devices
+        return 0

@@ -64,13 +64,15 @@ def from_dlpack(array: Any) -> cupy.ndarray:
 
 
 def find_device(spec: Any) -> Any:
-    """Return a `cupy.cuda.Device` for `1`, `"cuda:1"` or `"cuda"`."""
+    """Return a `cupy.cuda.Device` for `1`, `"cuda:1"` or `"cuda"`, the device that is the current one now."""
     import cupy
 
     if spec is None:
         return None
     name = device_name(spec) if isinstance(spec, cupy.cuda.Device) else str(spec)
-    index = name.removeprefix("cuda").removeprefix(":") or "0"
+    index = name.removeprefix("cuda").removeprefix(":")
+    if name == "cuda" and available_devices():
+        index = str(cupy.cuda.Device().id)
     if f"cuda:{index}" not in available_devices():
         here = ", ".join(available_devices()) or "none, no CUDA device is visible"
         raise DeviceError(f"CuPy has no device {str(spec)!r} here", f"the devices here are: {here}")
@@ -104,6 +106,7 @@ FRAMEWORK = Framework(
         name=device_name,
         available=available_devices,
         on_host=lambda array: False,
+        reads=lambda device_type: device_type in (2, 10),  # CUDA or ROCm, whichever it is built for
     ),
     copy_within=copy_within,
     from_dlpack=from_dlpack,

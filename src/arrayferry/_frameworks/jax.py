@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arrayferry._core.dtypes import ML_DTYPES, STANDARD
+from arrayferry._core.dtypes import ML_DTYPES, STANDARD, castable
 from arrayferry._core.framework import WIDE, Array, Batches, Devices, FastPaths, Framework
 from arrayferry._core.speedups import speedups
 from arrayferry._core.type_cache import forget_decisions
@@ -104,7 +104,12 @@ def to_numpy(array: jax.Array, share: bool) -> Array | None:
         raise SharingError(
             f"NumPy cannot see the memory of {array.sharding}", "pass copy=None, which gathers it"
         )
-    return np.asarray(array)
+    return _values(array)
+
+
+def _values(array: jax.Array) -> Array:
+    # An empty array from jit may have shards of a wrong shape, which JAX fails to join.
+    return np.asarray(array) if array.size else np.empty(array.shape, array.dtype)
 
 
 def _is_on_one_cpu(array: jax.Array) -> bool:
@@ -164,10 +169,22 @@ def copy_within(array: jax.Array, device: Any, dtype: str | None, share: bool) -
             raise SharingError(what, "pass copy=None, which converts it")
         return array
     with jax.debug_nans(False), jax.debug_infs(False):  # a copy may contain them: it computes nothing
-        new = array.astype(dtype) if casts else array
+        new = _cast(array, dtype or array.dtype.name) if casts or not array.size else array
         new = _moved(new, device) if moves else new
         new = jnp.array(new, copy=True) if new is array else new
         return new.block_until_ready()
+
+
+def _cast(array: jax.Array, dtype: str) -> jax.Array:
+    """Return a new array in the same place; on the CPU cast by NumPy, as XLA takes subnormals for zero."""
+    import jax
+
+    if not (array.is_fully_addressable and on_host(array)):
+        return array.astype(dtype)
+    values = _values(array)
+    with np.errstate(all="ignore"):
+        new = castable(values, jax.numpy.dtype(dtype)).astype(dtype)
+    return from_private(array.sharding if getattr(array, "committed", True) else None)(new)
 
 
 def _moved(array: jax.Array, device: Any) -> jax.Array:
@@ -176,7 +193,7 @@ def _moved(array: jax.Array, device: Any) -> jax.Array:
 
     if isinstance(device, Rows):
         return device.join(jnp.array(array, copy=True))  # copied, because a piece may be the whole array
-    moved: jax.Array = jax.device_put(array, device)
+    moved: jax.Array = jax.device_put(array if array.size else _values(array), device)
     return moved
 
 
@@ -191,6 +208,17 @@ def from_dlpack(array: Any) -> jax.Array:
     import jax.numpy as jnp
 
     return jnp.from_dlpack(array)
+
+
+@cache
+def reads(device_type: int) -> bool:
+    """Return whether JAX has devices of a type that DLPack knows by this number."""
+    import jax
+
+    try:
+        return device_type == 1 or bool(jax.devices({2: "cuda", 10: "rocm"}[device_type]))
+    except (KeyError, RuntimeError):  # JAX itself knows no other type, or has no such devices here
+        return False
 
 
 def find_device(spec: Any) -> Any:
@@ -328,6 +356,7 @@ FRAMEWORK = Framework(
         name=device_name,
         available=available_devices,
         on_host=on_host,
+        reads=reads,
     ),
     copy_within=copy_within,
     from_dlpack=from_dlpack,

@@ -138,6 +138,8 @@ def copy_within(
         return tensor
     with torch.inference_mode(False), torch.no_grad(), _one_thread() if _forked else _ALL_THREADS:
         # A tensor made in inference_mode may be copied outside of it, but not viewed.
+        if tensor.is_complex() and not wanted.is_complex and wanted != torch.bool:  # torch would warn
+            tensor = tensor.detach().clone().real
         moved = tensor.to(there, wanted, copy=True, memory_format=torch.contiguous_format)
         copy = _made(moved.resolve_conj().resolve_neg())
         _wait_for(there)
@@ -166,10 +168,14 @@ def _made(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _with_index(device: torch.device) -> torch.device:
-    """Return the device with its index: `cuda` and `cuda:0` are the same."""
+    """Return the device with its index: without one, it is the current device of its type."""
     import torch
 
-    return torch.device(device.type, device.index or 0)
+    index: int | None = 0 if device.type == "cpu" else device.index
+    if index is None:
+        module: Any = getattr(torch, device.type, None)
+        index = module.current_device() if hasattr(module, "current_device") else 0
+    return torch.device(device.type, index)
 
 
 def from_dlpack(array: Any) -> torch.Tensor:
@@ -181,8 +187,23 @@ def from_dlpack(array: Any) -> torch.Tensor:
     return torch.from_dlpack(array)  # type: ignore[attr-defined]
 
 
+@cache
+def reads(device_type: int) -> bool:
+    """Return whether torch has devices of a type that DLPack knows by this number."""
+    import torch
+
+    if device_type in (2, 10):  # CUDA; ROCm, which torch also calls cuda
+        return torch.cuda.is_available() and (torch.version.hip is not None) == (device_type == 10)
+    if device_type == 8:
+        return torch.backends.mps.is_available()
+    return device_type in (1, 12) or (device_type == 14 and torch.xpu.is_available())
+
+
 def find_device(spec: Any) -> torch.device | Rows | None:
-    """Return a `torch.device` that tensors can be made on."""
+    """Return a `torch.device` that tensors can be made on.
+
+    As in torch, `"cuda"` is whichever CUDA device is the current one when tensors are made.
+    """
     import torch
 
     if spec is None or isinstance(spec, Rows):
@@ -346,6 +367,8 @@ FRAMEWORK = Framework(
         available=available_devices,
         of=lambda tensor: tensor.device,
         on_host=lambda tensor: bool(tensor.is_cpu),
+        reads=reads,
+        current=lambda tensor: sys.modules["torch"].cuda.device_of(tensor),  # torch exports from no other
     ),
     copy_within=copy_within,
     from_dlpack=from_dlpack,

@@ -163,6 +163,7 @@ FRAMEWORK = Framework(
         available=available_devices,
         of=lambda array: None if _is_scalar(array) else array.device,
         on_host=on_host,
+        reads=lambda device_type: device_type == 2 and any(name != "cpu" for name in available_devices()),
     ),
     copy_within=copy_within,
     from_dlpack=from_dlpack,

@@ -2,29 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from arrayferry._core.containers import container_of
-from arrayferry._core.dtypes import STANDARD, cast_exactly, dtype_name, is_known
-from arrayferry._core.registry import describe, framework_of
+from arrayferry._core.containers import OBJECT_ARRAY, container_of, registered_container
+from arrayferry._core.convert import convert, is_registered
+from arrayferry._core.dtypes import STANDARD, can_hold, cast_exactly, dtype_name, is_known
+from arrayferry._core.framework import Framework
+from arrayferry._core.messages import warn_caller, with_article
+from arrayferry._core.registry import can_make_arrays, describe, framework_of
 from arrayferry._core.type_cache import TypeCache
-from arrayferry._core.walk import Attribute, key_text
-from arrayferry.errors import FerryError, NarrowingError, OptionError, SharingError
+from arrayferry._core.walk import KEEP, Handler, OnKeep, Slot, key_text, unchanged, walk
+from arrayferry.errors import (
+    FerryError,
+    KeptWarning,
+    NarrowingError,
+    OptionError,
+    SharingError,
+    UnsupportedError,
+)
 from arrayferry.spaces.members import EDGE_LINKS, to_numpy
 
 __all__ = ["cast_reward", "cast_to_space", "known_dtype", "rebuilt", "subspaces"]
 
 
-def cast_to_space(space: spaces.Space[Any], value: Any, path: str = "obs", share: bool = False) -> Any:
+def _warn(name: str, path: Callable[[], str], value: Any) -> None:
+    what = f"{path()}: {describe(value)} is not what its space declares"
+    warn_caller(f"{what}, cannot be cast to it, and stays as it is", KeptWarning)
+
+
+def cast_to_space(
+    space: spaces.Space[Any],
+    value: Any,
+    path: str = "obs",
+    share: bool = False,
+    on_keep: OnKeep | None = _warn,
+) -> Any:
     """Cast the leaves of a value to the dtypes that a space declares.
 
     A float becomes an integer only if it is whole and in range; an integer becomes a float only if it fits
-    exactly. Containers come back as the same type; what does not have the space's structure stays as it is.
+    exactly. Containers come back as the same type, and arrays stay in their framework if it has the dtype.
+    What does not have the space's structure, or is no number, stays as it is, with a `KeptWarning`.
 
     >>> space = spaces.Dict(pixels=spaces.Box(0, 255, (2,), np.uint8), lives=spaces.Discrete(4))
     >>> cast_to_space(space, {"pixels": np.array([0.0, 255.0]), "lives": 3})
@@ -35,35 +58,45 @@ def cast_to_space(space: spaces.Space[Any], value: Any, path: str = "obs", share
         value: the value.
         path: what it is called in messages.
         share: whether memory is to be shared, so that a cast is refused.
+        on_keep: called instead of the warning, with the name of the value, a function that makes the path,
+            and what stays as it is; None for no warning.
 
     Raises:
         NarrowingError: a value does not fit; the error has its path.
     """
-    if isinstance(space, spaces.Sequence) and space.stack:
-        return cast_to_space(space.feature_space, value, path, share)
-    if isinstance(space, spaces.OneOf) and isinstance(value, tuple) and len(value) == 2:
-        which = np.asarray(_cast_leaf(np.dtype(np.int64), value[0], f"{path}[0]"))
-        if which.dtype != np.int64 or which.ndim or not 0 <= which < len(space.spaces):
-            return value
-        return which[()], cast_to_space(space.spaces[int(which)], value[1], f"{path}[1]", share)
+    if isinstance(space, spaces.Sequence) and (space.stack or hasattr(value, "dtype")):
+        return cast_to_space(space.feature_space, value, path, share, on_keep)
+    if isinstance(space, spaces.OneOf) and isinstance(value, (tuple, list)) and len(value) == 2:
+        which = np.asarray(_cast_each(np.dtype(np.int64), value[0], f"{path}[0]", on_keep=None))
+        if which.dtype == np.int64 and not which.ndim and 0 <= which < len(space.spaces):
+            chosen = cast_to_space(space.spaces[int(which)], value[1], f"{path}[1]", share, on_keep)
+            return rebuilt(value, lambda index, _: chosen if index else which[()])
     if (inner := _inner_spaces(space, value)) is not None:
-        return rebuilt(
-            value,
-            lambda key, one: (
-                one
-                if inner.get(key) is None or one is None
-                else cast_to_space(inner[key], one, f"{path}{key_text(key)}", share)
-            ),
-        )
-    return value if space.dtype is None else _cast_leaf(np.dtype(space.dtype), value, path, share)
+
+        def cast(key: Any, part: Any) -> Any:
+            part_space = inner.get(key)
+            if part_space is None or part is None:
+                return part
+            return cast_to_space(part_space, part, f"{path}{key_text(key)}", share, on_keep)
+
+        return rebuilt(value, cast, by_name=isinstance(space, spaces.Dict))
+    is_leaf = space.dtype is not None and np.dtype(space.dtype).kind in "biufc"
+    if is_leaf and not isinstance(value, Mapping):
+        return _cast_each(np.dtype(space.dtype), value, path, on_keep, share)
+    parts = spaces.Dict, spaces.Tuple, spaces.Sequence, spaces.Graph, spaces.OneOf
+    if on_keep is not None and value is not None and (is_leaf or isinstance(space, parts)):
+        on_keep(path, lambda: path, value)
+    return value
 
 
 def _inner_spaces(space: spaces.Space[Any], value: Any) -> dict[Any, Any] | None:
     """Return the spaces of a value's parts by their keys, if it has the structure of the space."""
     if isinstance(space, spaces.Dict):
-        fits = isinstance(value, Mapping) and value.keys() <= space.spaces.keys()
-        return subspaces(space) if fits else None
-    if not isinstance(value, (tuple, list)):
+        names = [*value.keys()] if isinstance(value, Mapping) else _names(value)
+        is_empty = isinstance(value, Mapping) and not names
+        return subspaces(space) if is_empty or any(name in space.spaces for name in names) else None
+    is_row = isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 1
+    if not is_row and (not isinstance(value, Sequence) or _containers[type(value)] is None):
         return None
     if isinstance(space, spaces.Tuple) and len(value) == len(space.spaces):
         return subspaces(space)
@@ -84,43 +117,133 @@ def subspaces(space: spaces.Space[Any] | None) -> dict[Any, spaces.Space[Any]]:
 _containers = TypeCache(container_of)
 
 
-def rebuilt(value: Any, change: Callable[[Any, Any], Any]) -> Any:
-    """Return a container like this one, with each of its items changed; its attributes stay as they are."""
+def _names(value: Any) -> list[Any]:
+    """Return the names of the parts of a container that is no mapping; none of what is not a container."""
     container = _containers[type(value)]
+    return [] if container is None else [*container.open(value)[0]]
+
+
+def rebuilt(value: Any, change: Callable[[Any, Any], Any], by_name: bool = False) -> Any:
+    """Return a container like this one, with each of its items changed, wherever it keeps them.
+
+    Args:
+        value: a container; anything else comes back as it is.
+        change: `(key, item)` to the new item.
+        by_name: whether the keys of a named tuple are the names of its fields, not their positions.
+
+    Raises:
+        UnsupportedError: a mapping or sequence does not keep its items where they can be changed.
+    """
+    is_objects = isinstance(value, np.ndarray) and value.dtype == object
+    container = OBJECT_ARRAY if is_objects else _containers[type(value)]
     if container is None:
         return value
     keys, values = container.open(value)
-    names, new = list(keys), []
+    parts, is_positional = [*values], is_objects or (isinstance(value, Sequence) and not by_name)
     if isinstance(value, MappingProxyType):  # a view of another container
-        return container.build(value, keys, [rebuilt(one, change) for one in values])
-    for index, one in enumerate(values):
-        key = names[index] if isinstance(value, Mapping) else index
-        is_item = type(key) is not Attribute and index < len(value)  # the rest are attributes
-        new.append(change(key, one) if is_item else one)
-    return container.build(value, keys, new)
+        return container.build(value, keys, [rebuilt(part, change) for part in parts])
+    names = range(len(parts)) if is_positional or not keys else [*keys]
+    n_items = getattr(keys, "n_items", len(parts))
+    if n_items == 0 and isinstance(value, (Mapping, Sequence)):
+        return container.build(value, keys, _with_stored_items(value, parts, change))
+    n_changed = n_items or len(parts)  # an object without items has its attributes
+    new = [change(name, part) for name, part in zip(names, parts[:n_changed])]
+    return container.build(value, keys, new + parts[n_changed:])
 
 
-def _cast_leaf(
-    dtype: np.dtype[Any], value: Any, path: str, share: bool = False, why: str = "as its space declares"
+def _with_stored_items(value: Any, parts: list[Any], change: Callable[[Any, Any], Any]) -> list[Any]:
+    """Return the attributes of a mapping or sequence, with the items that it keeps in them changed."""
+    shown = dict(value.items() if isinstance(value, Mapping) else enumerate(value))
+    missing = set(shown)
+
+    def change_stored(key: Any, item: Any) -> Any:
+        if key not in shown or not (item is shown[key] or isinstance(shown[key], Mapping)):
+            return item  # another part of its state
+        missing.discard(key)
+        return change(key, item)
+
+    def search(part: Any) -> Any:
+        if isinstance(part, Mapping if isinstance(value, Mapping) else (list, tuple)):
+            return rebuilt(part, change_stored)
+        return rebuilt(part, lambda _, one: search(one)) if isinstance(part, (list, tuple)) else part
+
+    new = [search(part) for part in parts]
+    if missing:
+        kind = type(value).__qualname__
+        what = f"{with_article(kind)} does not keep its items where they can be cast"
+        raise UnsupportedError(what, f"arrayferry.register_container({kind}, values=..., build=...)")
+    return new
+
+
+_LEAVES = frozenset({np.ndarray, int, float})
+
+
+def _cast_each(
+    dtype: np.dtype[Any],
+    value: Any,
+    path: str,
+    on_keep: OnKeep | None,
+    share: bool = False,
+    why: str = "as its space declares",
 ) -> Any:
-    is_array = framework_of(type(value)) is not None or isinstance(value, np.generic)
-    if not is_array and type(value) not in (int, float, bool):
+    """Cast each leaf of a value to one dtype."""
+    if type(value) is np.ndarray and value.dtype is dtype:
         return value
-    if is_array and (not is_known(value.dtype) or dtype_name(value.dtype) == dtype.name):
-        return value
+    if type(value) in _LEAVES:  # faster than a walk
+        try:
+            if (new := _cast_leaf(dtype, value, share, why)) is not KEEP and new is not OBJECT_ARRAY:
+                return new
+        except FerryError as error:
+            raise error.at(path)  # noqa: B904  (it is the same error)
+    return walk([value], (Slot(path, on_keep=on_keep),), _handlers(dtype, share, why))[0]
+
+
+@cache
+def _handlers(dtype: np.dtype[Any], share: bool, why: str) -> TypeCache:
+    def cast(leaf: Any, mine: bool) -> Any:
+        return _cast_leaf(dtype, leaf, share, why)
+
+    def decide(cls: type) -> Handler:
+        if is_registered(cls):
+            return registered_container(cls) or unchanged
+        if framework_of(cls) is not None or issubclass(cls, np.generic):
+            return cast
+        return unchanged if cls is type(None) else container_of(cls) or cast
+
+    return TypeCache(decide)
+
+
+def _cast_leaf(dtype: np.dtype[Any], value: Any, share: bool, why: str) -> Any:
+    framework = framework_of(type(value))
+    is_numpy = isinstance(value, (np.ndarray, np.generic))
+    old: Any = getattr(value, "dtype", None)
     if isinstance(value, np.ma.MaskedArray):
+        return KEEP
+    if old == dtype if is_numpy else dtype_name(old) == dtype.name:
         return value
-    if share and is_array and not isinstance(value, np.generic):
-        raise SharingError(f"{describe(value)} is not {dtype.name}, {why}", "copy=None", path)
-    try:
-        old = np.asarray(to_numpy(value))
-    except FerryError as error:
-        raise error.inside("value").at(path) from None
-    new, lost = (old, str(value)) if old.dtype == object else cast_exactly(old, dtype)
-    if lost:
-        what = f"{describe(value)} -> {dtype.name}, {why}: {lost} does not fit"
-        raise NarrowingError(what, "fix the value, or choose a dtype that holds it", path)
-    return new if isinstance(value, np.ndarray) or old.ndim else new[()]
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return OBJECT_ARRAY
+    has_number = old.kind in "biufc" or is_known(old) if is_numpy else is_known(old)
+    if not has_number and type(value) not in (bool, int, float, complex):
+        return KEEP
+    if share and framework is not None:
+        raise SharingError(f"{describe(value)} is not {dtype.name}, {why}", "copy=None")
+    stays = framework if framework is not None and _has_dtype(framework, value, dtype) else None
+    if stays is None or not can_hold(dtype, old):
+        array = np.asarray(to_numpy(value))
+        new, lost = (array, str(value)) if array.dtype == object else cast_exactly(array, dtype)
+        if lost:
+            what = f"{describe(value)} -> {dtype.name}, {why}: {lost} does not fit"
+            raise NarrowingError(what, "fix the value, or choose a dtype that holds it")
+    if stays is not None:
+        return convert(value, stays, dtypes={dtype_name(old): dtype.name})
+    return new if isinstance(value, np.ndarray) or new.ndim else new[()]
+
+
+def _has_dtype(framework: Framework, array: Any, dtype: np.dtype[Any]) -> bool:
+    if framework.name == "numpy" or not can_make_arrays(framework):
+        return False
+    return dtype.name in framework.dtypes(framework.devices.of(array))
 
 
 def known_dtype(reward_dtype: Any) -> np.dtype[Any] | None:
@@ -135,6 +258,4 @@ def known_dtype(reward_dtype: Any) -> np.dtype[Any] | None:
 
 def cast_reward(dtype: np.dtype[Any], reward: Any, path: str = "reward") -> Any:
     """Cast a reward, or each of several; refuse one that the dtype cannot hold."""
-    if container_of(type(reward)) is not None:
-        return rebuilt(reward, lambda key, one: cast_reward(dtype, one, f"{path}{key_text(key)}"))
-    return _cast_leaf(dtype, reward, path, why="as reward_dtype asks")
+    return _cast_each(dtype, reward, path, on_keep=None, why="as reward_dtype asks")

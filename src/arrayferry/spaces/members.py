@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, singledispatch
 from typing import Any, TypeAlias
 
@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from arrayferry._core.convert import Converter, keeping_numbers
-from arrayferry._core.dtypes import cast_exactly, cast_for, dtype_name, promotes
+from arrayferry._core.dtypes import can_hold, cast_exactly, cast_for, dtype_name, promotes
 from arrayferry.errors import FerryError
 
 __all__ = ["EDGE_LINKS", "Caster", "member_caster", "numpy_converter", "shape_of", "to_numpy"]
@@ -52,7 +52,7 @@ def _(space: Any, to_env: Converter) -> Caster:
         if type(value) is np.ndarray and value.shape == shape:
             return value if value.dtype is dtype else cast_dtype(value)
         if isinstance(value, (list, tuple)):
-            value = _stacked(value, to_env)
+            value = _stacked(value, dtype, to_env)
         return cast_dtype(value) if shape_of(value) == shape else value
 
     return cast
@@ -162,13 +162,25 @@ def _stack_caster(space: spaces.Space[Any], to_env: Converter) -> Caster:
     return lambda value: cast_dtype(value) if hasattr(value, "dtype") else value
 
 
-def _stacked(value: Any, to_env: Converter) -> Any:
-    """Return a list of numbers as an array; any other list as it is."""
+def _stacked(value: Any, dtype: np.dtype[Any], to_env: Converter) -> Any:
+    """Return a list of numbers as an array; any other list, or one with an integer that is lost, as it is."""
     try:
-        array = np.asarray(to_numpy(value))
+        numbers = to_numpy(value)
+        array = np.asarray(numbers)
     except (ValueError, TypeError, FerryError):
         return value
+    if array.dtype.kind in "fc" and any(_rounds(number, dtype) for number in _flatten(numbers)):
+        return value  # NumPy promotes integers among floats to floats
     return to_env(array) if array.dtype.kind in "biufc" else value
+
+
+def _flatten(value: Any) -> Iterator[Any]:
+    for part in value:
+        yield from _flatten(part) if isinstance(part, (list, tuple)) else [np.asarray(part)]
+
+
+def _rounds(number: Any, dtype: np.dtype[Any]) -> bool:
+    return number.dtype.kind in "iu" and bool(cast_exactly(number, dtype)[1])
 
 
 def _dtype_caster(dtype: np.dtype[Any], to_env: Converter) -> Caster:
@@ -180,9 +192,7 @@ def _dtype_caster(dtype: np.dtype[Any], to_env: Converter) -> Caster:
         right = cast_for(dtype, available)
         if right is None or dtype_name(old) == right.dtype.name:
             return _unchanged
-        # NumPy considers even casts from 64-bit integers to float64 safe.
-        is_safe = framework.name == "numpy" and np.can_cast(old, dtype, "safe")
-        if is_safe and not (dtype.kind == "f" and np.dtype(old).kind in "iu" and old.itemsize == 8):
+        if framework.name == "numpy" and can_hold(dtype, old):
             return lambda value: np.asarray(value).astype(dtype)
         return lambda value: _cast_or_leave(value, dtype, to_env)
 

@@ -145,7 +145,7 @@ class _ConvertedSpace:
 
 def _cast_back(space: spaces.Space[Any], value: Any) -> Any:
     try:
-        return cast_to_space(space, value)
+        return cast_to_space(space, value, on_keep=None)
     except FerryError:
         return value
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Tuple
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 from arrayferry._core.convert import convert
+from arrayferry._core.registry import describe
 from arrayferry.errors import FerryError, OptionError, UnsupportedError
-from arrayferry.spaces.casting import cast_to_space
+from arrayferry.spaces.casting import cast_to_space, rebuilt
 from arrayferry.wrappers._boundary import STEP, checked
 
 __all__ = [
@@ -56,25 +58,40 @@ def reset_finished(env: Any, terminated: Any, truncated: Any) -> None:
             env.reset(options={"reset_mask": done})
 
 
-def _is_by_environment(final: Any) -> bool:
+def _has_rows(env: VectorEnv[Any, Any, Any], final: Any) -> bool:
     """Return whether there is one observation or None per environment, and not one batch for all."""
-    return isinstance(final, list) or (isinstance(final, np.ndarray) and final.dtype == object)
+    if isinstance(final, np.ndarray):
+        return bool(final.dtype == object)
+    if not isinstance(final, Sequence) or len(final) != env.num_envs:
+        return isinstance(final, list)
+    # A batch of a Tuple space is a tuple, too.
+    is_batch = isinstance(final, tuple) and isinstance(env.single_observation_space, Tuple)
+    return not is_batch or any(row is None for row in final)
+
+
+def _with_final(env: Any, info: Any, change: Callable[[Any, bool], Any]) -> Any:
+    """Return an info with its final observations changed: `change` is told whether they are rows."""
+    final = info.get("final_obs") if isinstance(env, VectorEnv) and isinstance(info, Mapping) else None
+    if final is None:
+        return info
+    new = change(final, _has_rows(env, final))
+    return rebuilt(info, lambda key, value: new if key == "final_obs" else value)
 
 
 def with_cast_final(env: Any, share: bool, info: Any) -> Any:
     """Return an info with its final observations in the dtypes of their space."""
-    is_vector = isinstance(env, VectorEnv) and isinstance(info, dict)
-    final = info.get("final_obs") if is_vector else None
-    if final is None:
-        return info
-    if not _is_by_environment(final):
-        batch = cast_to_space(env.observation_space, final, 'info["final_obs"]', share)
-        return {**info, "final_obs": batch}
-    cast = np.empty(len(final), object)
-    for index, row in enumerate(final):
-        path = f'info["final_obs"][{index}]'
-        cast[index] = None if row is None else cast_to_space(env.single_observation_space, row, path, share)
-    return {**info, "final_obs": cast}
+    path = 'info["final_obs"]'
+
+    def cast(final: Any, has_rows: bool) -> Any:
+        if not has_rows:
+            return cast_to_space(env.observation_space, final, path, share)
+        space = env.single_observation_space
+        return rebuilt(
+            final,
+            lambda index, row: None if row is None else cast_to_space(space, row, f"{path}[{index}]", share),
+        )
+
+    return _with_final(env, info, cast)
 
 
 def _is_over(flag: Any) -> bool:
@@ -87,10 +104,13 @@ def _is_over(flag: Any) -> bool:
 def with_dense_final(env: VectorEnv[Any, Any, Any], result: Any) -> tuple[Any, ...]:
     """Return a step's result, with its final observations as one batch instead of an object array."""
     *others, info = checked("step", STEP, result)
-    final = info.get("final_obs") if isinstance(info, dict) else None
-    if final is not None and _is_by_environment(final):
-        info = {**info, "final_obs": _batch(env, final)}
-    return (*others, info)
+    change = lambda final, has_rows: _batch(env, final) if has_rows else final  # noqa: E731
+    return (*others, _with_final(env, info, change))
+
+
+def _refuse(name: str, path: Callable[[], str], value: Any) -> None:
+    what = f"{describe(value)} is not what the observation space declares"
+    raise UnsupportedError(what, "fix the observation, or leave dense_final out", path())
 
 
 def _batch(env: VectorEnv[Any, Any, Any], final: Any) -> Any:
@@ -101,7 +121,7 @@ def _batch(env: VectorEnv[Any, Any, Any], final: Any) -> Any:
     zeros = iterate(batch_space(space, count), batch)
     try:
         rows = [
-            zero if row is None else cast_to_space(space, row, f"{path}[{index}]")
+            zero if row is None else cast_to_space(space, row, f"{path}[{index}]", on_keep=_refuse)
             for index, (row, zero) in enumerate(zip(convert(final, "numpy"), zeros))
         ]
         return concatenate(space, rows, batch)
