@@ -85,13 +85,16 @@ static PyObject *copy_first_call(Holder *self, PyObject *args, PyObject *options
 
 /* ---- the proof ---------------------------------------------------------------------------------- */
 
-/* Whether the only reference to a value is the one that its container holds. */
+/* Whether the only reference to a value, weak ones included, is the one that its container holds. Nobody's code
+ * runs between the two questions; after them, nobody can get a reference. Of the other types that are taken
+ * over or opened without a copy, none has weak references. */
 static inline int is_unshared(PyObject *value)
 {
 #ifndef Py_GIL_DISABLED
-    return Py_REFCNT(value) == 1;
+    return Py_REFCNT(value) == 1
+        && !(PyArray_CheckExact(value) && *PyObject_GET_WEAKREFS_LISTPTR(value));
 #elif PY_VERSION_HEX >= 0x030E0000
-    return PyUnstable_Object_IsUniquelyReferenced(value);
+    return PyUnstable_Object_IsUniquelyReferenced(value); /* never of what had a weak reference */
 #else
     return value == NULL; /* never: there is no way to tell */
 #endif
@@ -128,7 +131,7 @@ static int has_odd_strides(PyArrayObject *array)
     return 0;
 }
 
-/* Whether a value is an array that the target takes as it is: without a cast, and bools only as 0 and 1. */
+/* Whether a value is an array that the target takes as it is, without a cast; `hand_over` checks bools. */
 static int is_plain(Walker *walker, PyObject *value)
 {
     const int shareable = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE;
@@ -144,15 +147,14 @@ static int is_plain(Walker *walker, PyObject *value)
         return 0;
     }
     return (number >= 0 && number < 64 && (walker->plain >> number & 1))
-        || (number == NPY_BOOL && walker->takes_bools && !walker->shares && are_zero_or_one(array));
+        || (number == NPY_BOOL && walker->takes_bools && !walker->shares);
 }
 
 /* The proof: whether nobody else sees a plain array's memory. `mine`: nobody else can reach the array. */
 static int is_takeable(Walker *walker, PyArrayObject *array, int mine)
 {
     const int owned = NPY_ARRAY_OWNDATA | NPY_ARRAY_WRITEABLE;
-    return mine && walker->takes && (PyArray_FLAGS(array) & owned) == owned && !PyArray_BASE(array)
-        && !*PyObject_GET_WEAKREFS_LISTPTR((PyObject *)array);
+    return mine && walker->takes && (PyArray_FLAGS(array) & owned) == owned && !PyArray_BASE(array);
 }
 
 /* ---- paths and errors --------------------------------------------------------------------------- */
@@ -450,10 +452,16 @@ static PyObject *look_up(PyObject *table, PyObject *value)
     return found;
 }
 
-/* The target's array for a plain one; NULL without an error if the result has no values. */
+/* The target's array for a plain one; NULL without an error if it has other bools than 0 and 1, or if the result
+ * has no values. Nobody else can change the bools by now: the array was copied or is taken over. */
 static PyObject *hand_over(Call *call, PyObject *array, const Frame *up)
 {
     PyObject *makes = call->walker->held[MAKES];
+    int is_plain_bool = call->walker->plain >> NPY_BOOL & 1; /* whatever its bytes are */
+    if (PyArray_TYPE((PyArrayObject *)array) == NPY_BOOL && !is_plain_bool
+        && !are_zero_or_one((PyArrayObject *)array)) {
+        return NULL;
+    }
     PyObject *new = PyObject_CallOneArg(call->walker->held[FROM_PRIVATE], array);
     if (new == NULL) {
         locate(call, up, array);

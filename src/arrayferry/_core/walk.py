@@ -10,16 +10,15 @@ paths is converted once.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from sys import getrefcount
 from typing import Any, NamedTuple, TypeAlias
 
 from arrayferry._core import ownership
 from arrayferry._core.framework import Mode
+from arrayferry._core.ownership import count_holders
 from arrayferry.errors import CircularError, FerryError, UnsupportedError
 
 __all__ = [
@@ -48,8 +47,8 @@ Handler: TypeAlias = "Callable[[Any, bool], Any] | Container"
 # Called with the name of the value, a function that makes the path (which is slow), and the leaf.
 OnKeep: TypeAlias = "Callable[[str, Callable[[], str], Any], None]"
 
-# Called instead of a leaf's handler, to observe the walk, with the path, the leaf, its reference count
-# (None if somebody else can reach its container), and the handler.
+# Called instead of a leaf's handler, to observe the walk, with the path, the leaf, the number of references
+# to it, weak ones included (None if somebody else can reach its container), and the handler.
 Visit: TypeAlias = "Callable[[str, Any, int | None, Callable[[Any, bool], Any]], Any]"
 
 # By id: a container that may be reached again (kept alive, so that its id is not reused), and its result.
@@ -164,8 +163,8 @@ def walk(
     try:
         while True:
             for child in children:
-                references = getrefcount(child)
                 found = handlers[type(child)]
+                references = count_holders((child,))
                 if type(found) is not Container:
                     if visit is None:
                         found = found(child, alone and references <= unshared)
@@ -317,8 +316,8 @@ def _count(box: list[Any]) -> int:
 
 
 if ownership.COUNTS_PROVE:
-    # At most its container, `child`, and the argument of `getrefcount`, which is borrowed from 3.14 on. A
-    # tracer that keeps local variables adds to it; once it was off, as many holders would go unnoticed.
-    ownership.unshared = min(_count([object()]), 2 if sys.version_info >= (3, 14) else 3)
+    # At most its container, `child`, the tuple, and `map`, which passes it on. A tracer that keeps local
+    # variables adds to it; once it was off, as many holders would go unnoticed.
+    ownership.unshared = min(_count([object()]), 4)
     if not ownership.has_proof(lambda box: _count(box) <= ownership.unshared):
-        ownership.COUNTS_PROVE, ownership.unshared = False, -1
+        ownership.COUNTS_PROVE, ownership.unshared = ownership.speedups is not None, -1
