@@ -852,10 +852,27 @@ static PyType_Slot walker_type_slots[] = {
 
 /* ---- small arrays ------------------------------------------------------------------------------- */
 
-/* Whether the current error only means that a probe failed, and may be cleared; no other error may. */
+/* Whether the current error only means that a probe failed, and may be cleared; no other error may. What was
+ * raised in Python may have come from a signal handler. */
 static int is_refusal(void)
 {
-    return PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError);
+    PyObject *type, *error, *traceback, *module, *answer = NULL;
+    if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError)) {
+        return 0;
+    }
+    PyErr_Fetch(&type, &error, &traceback);
+    if (traceback) {
+        PyErr_NormalizeException(&type, &error, &traceback);
+        PyException_SetTraceback(error, traceback);
+        if ((module = PyImport_ImportModule("arrayferry._core.interruptions"))) {
+            answer = PyObject_CallMethod(module, "is_from_handler", "O", error);
+            Py_DECREF(module);
+        }
+    }
+    int is_refusal = !traceback || answer == Py_False;
+    Py_XDECREF(answer);
+    PyErr_Restore(type, error, traceback);
+    return is_refusal;
 }
 
 static PyArrayObject *plain_array(PyObject *value)

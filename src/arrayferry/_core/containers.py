@@ -12,11 +12,13 @@ from collections import ChainMap, UserDict, UserList
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import wraps
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from arrayferry._core.interruptions import is_interruption
 from arrayferry._core.mappings import as_mapping
 from arrayferry._core.messages import with_article
 from arrayferry._core.objects import BASES, Functions, as_object, as_struct
@@ -71,7 +73,7 @@ def _build_object_array(old: np.ndarray[Any, Any], shape: Any, new: list[Any]) -
 OBJECT_ARRAY = Container(
     open=lambda old: (old.shape, np.asarray(old).flat),
     build=_build_object_array,
-    format_key=lambda shape, index: str([int(axis) for axis in np.unravel_index(index, shape)]),
+    format_key=lambda shape, index: "".join(map(str, islice(map(list, np.ndindex(shape)), index, index + 1))),
 )
 
 
@@ -82,9 +84,11 @@ def wrap_errors(call: Callable[_P, _T], what: Callable[_P, str], hint: str) -> C
     def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             return call(*args, **kwargs)
-        except (FerryError, MemoryError):
+        except FerryError:
             raise
         except Exception as error:
+            if is_interruption(error):
+                raise
             raise UnsupportedError(f"{what(*args, **kwargs)}: {describe_error(error)}", hint) from error
 
     return wrapped

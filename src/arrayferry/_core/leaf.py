@@ -28,25 +28,14 @@ from arrayferry._core.dtypes import (
     next_available,
 )
 from arrayferry._core.framework import Array, Framework
+from arrayferry._core.interruptions import REFUSALS as _REFUSALS
+from arrayferry._core.interruptions import is_interruption
 from arrayferry._core.registry import describe
 from arrayferry._core.speedups import speedups
 from arrayferry._core.walk import KEEP
 from arrayferry.errors import FerryError, NarrowingError, SharingError, TransferError
 
 __all__ = ["LeafConverter"]
-
-# What a framework's own call raises when it cannot do something. Not MemoryError, nor what a
-# user's signal handler raises.
-_REFUSALS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    BufferError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
 
 _scalar_cast = cache(cast_for)
 
@@ -284,7 +273,7 @@ class LeafConverter:
 
     def refusal(self, array: Any, error: Exception, source: Framework | None = None) -> Exception:
         """Return the error to raise when a framework's own call has failed."""
-        if isinstance(error, FerryError) or not isinstance(error, _REFUSALS):
+        if isinstance(error, FerryError) or not isinstance(error, _REFUSALS) or is_interruption(error):
             return error
         what = f"{describe(array, source)} -> {self.target.name}: {type(error).__name__}: {error}"
         return TransferError(what, "the framework itself refused; see its message")

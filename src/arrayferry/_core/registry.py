@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from arrayferry._core.dtypes import dtype_name
 from arrayferry._core.framework import Framework
+from arrayferry._core.interruptions import is_interruption
 from arrayferry._core.messages import with_article
 from arrayferry._core.type_cache import TypeCache, find_class, forget_decisions
 from arrayferry.errors import UnknownFrameworkError
@@ -189,7 +190,9 @@ def describe(array: Any, framework: Framework | None = None) -> str:
     try:
         shape = ",".join(map(str, array.shape))
         return f"{dtype_name(array.dtype)}[{shape}] {framework.name if framework else 'numpy'}"
-    except Exception:  # a message about a broken array must not break
+    except Exception as error:  # a message about a broken array must not break
+        if is_interruption(error):
+            raise
         kind = type(array).__name__
         return f"{kind} {framework.name}" if framework else with_article(kind)
 

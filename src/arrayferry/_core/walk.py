@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from arrayferry._core import ownership
 from arrayferry._core.framework import Mode
+from arrayferry._core.interruptions import is_interruption
 from arrayferry._core.ownership import count_holders
 from arrayferry.errors import CircularError, FerryError, UnsupportedError
 
@@ -84,7 +85,9 @@ def key_text(key: Any) -> str:
         return f".{key}"
     try:
         return f'["{key}"]' if type(key) is str else f"[{key!r}]"
-    except Exception:  # a key whose repr fails must not hide the error
+    except Exception as error:  # a key whose repr fails must not hide the error
+        if is_interruption(error):
+            raise
         return f"[<{type(key).__name__}>]"
 
 
@@ -216,7 +219,7 @@ def locate(error: Exception, path: str) -> Exception:
     """Return the error to raise, with its path."""
     if isinstance(error, FerryError):
         return error.at(path)
-    if isinstance(error, (MemoryError, Warning)):
+    if is_interruption(error):
         return error
     what = f"while it was converted: {describe_error(error)}"  # what a key or a hook raised
     return UnsupportedError(what, "if something modifies it during the conversion, convert a copy", path)
@@ -226,7 +229,9 @@ def describe_error(error: Exception) -> str:
     """Return the type of an error, and its message if that can be read."""
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # which must not replace the error that is reported
+    except Exception as failure:  # which must not replace the error that is reported
+        if is_interruption(failure):
+            raise
         return type(error).__name__
 
 
