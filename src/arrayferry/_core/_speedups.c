@@ -267,6 +267,11 @@ static PyObject *convert_dict(Call *call, PyObject *old, Frame *frame)
         Py_XDECREF(found);
         Py_DECREF(key);
     }
+    if (new && PyDict_GET_SIZE(new) < frame->index) {
+        Py_CLEAR(new);
+        PyErr_SetString(PyExc_ValueError, "two of its keys are equal, so that one entry would be lost");
+        locate(call, frame->up, NULL);
+    }
     Py_XDECREF(dict);
     return new;
 }
@@ -1258,6 +1263,30 @@ static PyType_Slot member_caster_slots[] = {
     {Py_tp_dealloc, holder_dealloc},
     {0, NULL}};
 
+/* ---- TypeKey: a weak reference that is found in a dict by the type that it refers to ------------ */
+
+static Py_hash_t type_key_hash(PyObject *self)
+{
+    return _PyWeakref_RefType.tp_hash(self);
+}
+
+static PyObject *type_key_compare(PyObject *self, PyObject *other, int operation)
+{
+    if (operation != Py_EQ) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    return PyBool_FromLong(self == other || ((PyWeakReference *)self)->wr_object == other);
+}
+
+static PyType_Slot type_key_slots[] = {
+    {Py_tp_doc, "A weak reference that is found in a dict by the type that it refers to."},
+    {Py_tp_hash, type_key_hash},
+    {Py_tp_richcompare, type_key_compare},
+    {0, NULL}};
+
+static PyType_Spec type_key_spec = {
+    "arrayferry._core._speedups.TypeKey", sizeof(PyWeakReference), 0, Py_TPFLAGS_DEFAULT, type_key_slots};
+
 /* ---- the module --------------------------------------------------------------------------------- */
 
 #define SPEC(name, type, slots)                                                                         \
@@ -1287,8 +1316,11 @@ static int module_exec(PyObject *module)
         || !(state->name_action_space = PyUnicode_InternFromString("action_space"))) {
         return -1;
     }
-    for (size_t i = 0; i < sizeof(specs) / sizeof(*specs); i++) {
-        PyObject *type = PyType_FromModuleAndSpec(module, &specs[i], NULL);
+    const size_t count = sizeof(specs) / sizeof(*specs);
+    for (size_t i = 0; i <= count; i++) {
+        PyObject *type = i < count
+            ? PyType_FromModuleAndSpec(module, &specs[i], NULL)
+            : PyType_FromSpecWithBases(&type_key_spec, (PyObject *)&_PyWeakref_RefType);
         if (type == NULL || PyModule_AddType(module, (PyTypeObject *)type) < 0) {
             Py_XDECREF(type);
             return -1;

@@ -19,10 +19,10 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from arrayferry._core.interruptions import is_interruption
-from arrayferry._core.mappings import as_mapping
+from arrayferry._core.mappings import Items, as_mapping
 from arrayferry._core.messages import with_article
-from arrayferry._core.objects import BASES, Functions, as_object, as_struct
-from arrayferry._core.type_cache import find_base, find_class, forget_decisions
+from arrayferry._core.objects import BASES, EQUAL_KEYS, UNCHANGING, Functions, as_object, as_struct
+from arrayferry._core.type_cache import find_base, find_class, register, registration_table
 from arrayferry._core.walk import Container, describe_error
 from arrayferry.errors import FerryError, UnsupportedError
 
@@ -41,9 +41,17 @@ __all__ = [
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 
+
+def _build_dict(old: dict[Any, Any], keys: Iterable[Any], new: list[Any]) -> dict[Any, Any]:
+    built = dict(zip(keys, new))
+    if len(built) < len(new):
+        raise ValueError(EQUAL_KEYS)
+    return built
+
+
 DICT = Container(
     open=lambda old: (old.keys(), old.values()),
-    build=lambda old, keys, new: dict(zip(keys, new)),
+    build=_build_dict,
     counted=True,
     copy=dict.copy,
 )
@@ -95,10 +103,9 @@ def wrap_errors(call: Callable[_P, _T], what: Callable[_P, str], hint: str) -> C
 
 
 def _guarded(
-    cls: type, open: Callable[[Any], Any], build: Callable[[Any, Any, list[Any]], Any], **options: Any
+    kind: str, open: Callable[[Any], Any], build: Callable[[Any, Any, list[Any]], Any], **options: Any
 ) -> Container:
-    """Return the container for a class that may run its own code when an object is read or built."""
-    kind = cls.__qualname__
+    """Return the container for a kind of class that may run its own code when an object is read or built."""
     hint = f"arrayferry.register_container({kind}, values=..., build=...)"
     one = with_article(kind)
     return Container(
@@ -125,7 +132,7 @@ def container_of(cls: type) -> Container | None:
     if cls in _EXACT:
         return _EXACT[cls]
     functions = _functions_of(cls)
-    return None if functions is None else _guarded(cls, *functions)
+    return None if functions is None else _guarded(cls.__qualname__, *functions)
 
 
 def _functions_of(cls: type) -> Functions | None:
@@ -143,7 +150,7 @@ def _own_functions(cls: type) -> Functions | None:
     if issubclass(cls, Enum):
         return None
     if issubclass(cls, tuple) and hasattr(cls, "n_sequence_fields"):
-        return as_struct(cls)
+        return as_struct()
     is_whole = dataclasses.is_dataclass(cls) or issubclass(cls, (UserDict, UserList, ChainMap))
     for base in BASES:
         if issubclass(cls, base) and (is_whole or base not in (BaseException, object)):
@@ -156,7 +163,7 @@ _EXACT: dict[type, Container] = {
     list: LIST,
     tuple: TUPLE,
     MappingProxyType: _guarded(
-        MappingProxyType,
+        "mappingproxy",
         _open_proxy,
         lambda old, keys, new: MappingProxyType(new[0]),
         format_key=lambda keys, index: "",  # its items are those of the mapping that it shows
@@ -186,7 +193,7 @@ def register_registry(find: Callable[[type, Functions | None], Functions | None]
     _registries.append(find)
 
 
-_registered: dict[type, Container] = {}
+_registered: dict[type, Container] = registration_table()
 
 
 def register_container(
@@ -194,14 +201,22 @@ def register_container(
     values: Callable[[_T], Iterable[Any]],
     build: Callable[[_T, list[Any]], _T],
     keys: Callable[[_T], Iterable[Any]] | None = None,
+    *,
+    replace: bool = False,
 ) -> None:
     """Treat a type and its subclasses as containers whose values are converted.
 
     Args:
         cls: the type.
         values: `(original)` to its values, each of them a leaf or another container.
-        build: `(original, converted values)` to a new container; it must not modify the original.
+        build: `(original, converted values)` to a new container of the same type as the original, which it
+            must not modify. What `values` returns for the new one is checked.
         keys: `(original)` to the names of the values in messages; by default, their positions.
+        replace: whether to replace what is registered for the type already.
+
+    Raises:
+        UnsupportedError: `cls` is not a class, or another argument not a function.
+        OptionError: the type is registered already.
 
     Example:
         >>> import arrayferry
@@ -215,12 +230,31 @@ def register_container(
         array(1)
     """
 
-    def open(old: Any) -> tuple[Iterable[Any], list[Any]]:
-        found = list(values(old))
-        return (range(len(found)) if keys is None else list(keys(old))), found
+    def open(old: Any) -> tuple[Items, list[Any]]:
+        originals = list(values(old))
+        return Items(list(range(len(originals)) if keys is None else keys(old)), originals), originals
 
-    _registered[cls] = _guarded(cls, open, lambda old, _, new: build(old, new))
-    forget_decisions()
+    def rebuild(old: Any, items: Items, new: list[Any]) -> Any:
+        built = build(old, new)
+        if type(built) is not type(old) or (built is old and new):
+            kind = with_article(type(built).__name__)
+            raise TypeError("build returned the original" if built is old else f"build returned {kind}")
+        _refuse_other_values(items.values, new, list(values(built)))
+        return built
+
+    functions = {"values": values, "build": build, "keys": keys or list}
+    container = _guarded(getattr(cls, "__qualname__", ""), open, rebuild)
+    register(_registered, cls, container, functions, replace=replace)
+
+
+def _refuse_other_values(originals: list[Any], new: list[Any], held: list[Any]) -> None:
+    """Raise if a new container holds an original value, or one of the new ones at another place."""
+    if len(held) != len(new):
+        raise ValueError(f"it was built from {len(new)} values, and has {len(held)}")
+    others = {id(value) for value in (*originals, *new) if not isinstance(value, UNCHANGING)}
+    for index, (given, value) in enumerate(zip(new, held)):
+        if value is not given and id(value) in others:
+            raise ValueError(f"its value {index} is not the one that build was given")
 
 
 def registered_container(cls: type) -> Container | None:
