@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-from collections import ChainMap, UserDict, UserList
+from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from enum import Enum
 from functools import wraps
 from itertools import islice
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType, MemberDescriptorType, ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -23,15 +24,18 @@ from arrayferry._core.mappings import Items, as_mapping
 from arrayferry._core.messages import with_article
 from arrayferry._core.objects import BASES, EQUAL_KEYS, UNCHANGING, Functions, as_object, as_struct
 from arrayferry._core.type_cache import find_base, find_class, register, registration_table
-from arrayferry._core.walk import Container, describe_error
+from arrayferry._core.walk import Attribute, Container, describe_error, key_text
 from arrayferry.errors import FerryError, UnsupportedError
 
 __all__ = [
     "DICT",
     "LIST",
+    "NUMPY_ARRAY",
     "OBJECT_ARRAY",
     "TUPLE",
+    "attributes_of",
     "container_of",
+    "is_unknown",
     "register_container",
     "register_named",
     "register_registry",
@@ -82,6 +86,38 @@ OBJECT_ARRAY = Container(
     open=lambda old: (old.shape, np.asarray(old).flat),
     build=_build_object_array,
     format_key=lambda shape, index: "".join(map(str, islice(map(list, np.ndindex(shape)), index, index + 1))),
+)
+
+
+def _parts_of(old: Any) -> dict[Any, Any]:
+    """Return what an array of NumPy's holds besides plain values: objects, by field, and attributes."""
+    array = np.asarray(old) if isinstance(old, np.void) else old
+    data = np.ma.getdata(array, subok=False)
+    fields = data.dtype.names or ()
+    parts = {name: data[name] for name in fields if data.dtype[name].hasobject}
+    if data.dtype.kind == "O":
+        parts[""] = data
+    own = {name: part for name, part in getattr(old, "__dict__", {}).items() if name != "_mask"}
+    kept = (*UNCHANGING, np.generic)
+    return parts | {Attribute(name): part for name, part in own.items() if not isinstance(part, kept)}
+
+
+def _build_numpy_array(old: Any, names: list[Any], new: list[Any]) -> Any:
+    array = np.array(old, copy=True, subok=True)
+    data = np.ma.getdata(array, subok=False)
+    for name, part in zip(names, new):
+        if type(name) is Attribute:
+            vars(array)[str(name)] = part
+        else:
+            data[name or ...] = part
+    return array[()] if isinstance(old, np.void) else array
+
+
+# Arrays that only NumPy has, and that hold more than plain values: structured, masked, of a subclass.
+NUMPY_ARRAY = Container(
+    open=lambda old: (list(parts := _parts_of(old)), parts.values()),
+    build=_build_numpy_array,
+    format_key=lambda keys, index: "".join(key_text(key) for key in keys[index : index + 1] if key),
 )
 
 
@@ -181,6 +217,30 @@ def register_named(name: str, functions: Functions | None) -> None:
         functions: the ones that open and build, as in `Container`; None for objects that stay as they are.
     """
     _named[name] = functions
+
+
+def is_unknown(cls: type) -> bool:
+    """Return whether objects of a class may have attributes that nobody has told anything about."""
+    known = [base for name in _named if (base := find_class(name)) is not None]
+    has_attributes = cls.__dictoffset__ != 0 or any(hasattr(base, "__slots__") for base in cls.__mro__)
+    return has_attributes and not issubclass(cls, (type, ModuleType, FunctionType, *known))
+
+
+def attributes_of(value: Any) -> list[Any]:
+    """Return the items of a plain container, or the values of an object's attributes and slots."""
+    if isinstance(value, (list, tuple, deque)):
+        return [*value]
+    if isinstance(value, dict):
+        return [*dict.values(value)]
+    members = [member for base in type(value).__mro__ for member in vars(base).values()]
+    slots = [member for member in members if isinstance(member, MemberDescriptorType)]
+    found = []
+    for slot in slots:
+        with suppress(AttributeError, TypeError):  # it is not set, or of another class
+            found.append(slot.__get__(value))
+    with suppress(AttributeError):
+        found += object.__getattribute__(value, "__dict__").values()
+    return found
 
 
 # Consulted for dataclasses, and for types that are not containers otherwise: `(class, our own functions)` to

@@ -16,7 +16,13 @@ from arrayferry._core.framework import Framework
 from arrayferry._core.leaf import LeafConverter
 from arrayferry._core.messages import refuse_unknown
 from arrayferry._core.ownership import COUNTS_PROVE
-from arrayferry._core.registry import decide_framework, find_framework, find_unpickled_framework
+from arrayferry._core.objects import UNCHANGING
+from arrayferry._core.registry import (
+    decide_framework,
+    find_framework,
+    find_unpickled_framework,
+    framework_of,
+)
 from arrayferry._core.speedups import speedups
 from arrayferry._core.type_cache import TypeCache, find_base, register, registration_table
 from arrayferry._core.walk import KEEP, Handler, Slot, unchanged
@@ -194,7 +200,9 @@ class Converter:
         if framework := decide_framework(cls):
             is_numpy = issubclass(cls, np.ndarray)
             return self._showing(framework, leaf.array_handler if is_numpy else leaf.array_of(framework, cls))
-        return containers.container_of(cls) or unchanged
+        if (container := containers.container_of(cls)) is not None:
+            return container
+        return _of_unknown_class if containers.is_unknown(cls) else unchanged
 
     def _showing(self, framework: Framework, handler: Callable[[Any, bool], Any]) -> Handler:
         """Return the handler for arrays, which first shows each to `_on_array`, as long as there is one."""
@@ -220,6 +228,22 @@ class Converter:
         what = f"the function registered for {cls.__qualname__} raised"
         return containers.wrap_errors(handler, lambda value, mine: what, "fix the registered function")
 
+
+def _of_unknown_class(value: Any, mine: bool) -> Any:
+    """Keep an object; if its attributes hold arrays, they have no counterpart as long as nobody says so."""
+    todo, seen = containers.attributes_of(value), {id(value)}
+    while todo and len(seen) < _MANY:
+        part = todo.pop()
+        if id(part) not in seen and not isinstance(part, UNCHANGING):
+            seen.add(id(part))
+            if framework_of(type(part)) is not None:
+                return KEEP
+            todo += containers.attributes_of(part)[:_MANY]
+    return value
+
+
+# The most objects that are looked at in the attributes of one.
+_MANY = 100
 
 # What the walk in C shares with the one in Python, in the order that `_speedups.c` expects.
 _FOR_C = (

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from arrayferry._core import ownership
-from arrayferry._core.containers import OBJECT_ARRAY
+from arrayferry._core.containers import NUMPY_ARRAY, OBJECT_ARRAY
 from arrayferry._core.dtypes import (
     LARGEST,
     WIDEST,
@@ -103,7 +103,9 @@ class LeafConverter:
         dtype = array.dtype
         if dtype.hasobject or self._casts[dtype, dtype.num, self.target.dtypes(self.device)] is None:
             # NumPy holds all of its own dtypes; of its scalars, only records are mutable.
-            return KEEP if not self._is_numpy else scalar.copy() if isinstance(scalar, np.void) else scalar
+            if not self._is_numpy or not isinstance(scalar, np.void):
+                return scalar if self._is_numpy else KEEP
+            return NUMPY_ARRAY if dtype.hasobject and not self.shares else scalar.copy()
         return self._deliver(array, mine=True)
 
     def array_without_counterpart(self, array: Array, mine: bool) -> Any:
@@ -111,9 +113,11 @@ class LeafConverter:
         if not self._is_numpy:
             return KEEP
         mine = mine and self.copy is None and ownership.can_be_taken(array)
-        if array is np.ma.masked:  # a singleton
+        if array is np.ma.masked or mine or self.shares:  # the first is a singleton
             return array
-        return array if mine or self.shares else np.array(array, copy=True, subok=True)
+        if array.dtype.hasobject or getattr(array, "__dict__", None):
+            return NUMPY_ARRAY
+        return np.array(array, copy=True, subok=True)
 
     def python_scalar(self, scalar: Any, mine: bool) -> Any:
         """Convert an int, float or complex to a 0-d array of the target's default dtype."""

@@ -7,11 +7,19 @@ write where the original can see it, and a constructor knows nothing about what 
 from __future__ import annotations
 
 import dataclasses
+import gc
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from types import BuiltinMethodType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from types import (
+    BuiltinMethodType,
+    FunctionType,
+    GeneratorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any, TypeAlias
 
 from arrayferry._core.messages import with_article
@@ -99,7 +107,7 @@ def _refuse_ties(old: Any, values: list[Any]) -> None:
     """Raise if a value is a function or a weak reference that would stay tied to the original."""
     for value in values:
         if type(value) in _TIES:
-            for tied in _TIES[type(value)](value):
+            for tied in _tied_to(value):
                 found = tied() if type(tied) is weakref.ref else tied
                 if not isinstance(found, UNCHANGING) and any(found is one for one in (old, *values)):
                     raise TypeError(f"it holds {with_article(type(value).__name__)} that is tied to it")
@@ -113,11 +121,37 @@ _TIES: dict[type, Callable[[Any], Iterable[Any]]] = {
     BuiltinMethodType: lambda method: (method.__self__,),
     FunctionType: lambda function: (
         *(function.__defaults__ or ()),
-        *(cell.cell_contents for cell in function.__closure__ or ()),
+        *(function.__kwdefaults__ or {}).values(),
+        *gc.get_referents(*(function.__closure__ or ())),  # some cells are empty
     ),
-    partial: lambda partial: (getattr(partial.func, "__self__", None), *partial.args),
+    partial: lambda partial: (partial.func, *partial.args, *partial.keywords.values()),
     weakref.ref: lambda reference: (reference,),
+    memoryview: lambda view: (view.obj,),
+    # Views, iterators and generators: what they refer to.
+    **dict.fromkeys(
+        [
+            *map(type, ({}.keys(), {}.values(), {}.items(), iter({}), iter({}.values()), iter({}.items()))),
+            *map(
+                type, (iter([]), iter(()), iter(deque()), reversed([]), enumerate([]), zip(), map(bool, []))
+            ),
+            GeneratorType,
+        ],
+        gc.get_referents,
+    ),
 }
+
+
+def _tied_to(value: Any) -> list[Any]:
+    """Return the objects that a value is tied to, also through others of its kind."""
+    found, todo, seen = [], [value], set[int]()
+    while todo and len(seen) < 1000:
+        one = todo.pop()
+        get = gc.get_referents if type(one) is tuple else _TIES.get(type(one))
+        if get is not None and id(one) not in seen:
+            seen.add(id(one))
+            todo += (ties := [*get(one)])
+            found += ties
+    return found
 
 
 # ---- objects: the items of a built-in base, and attributes --------------------------------------------
