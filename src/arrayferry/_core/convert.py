@@ -15,8 +15,8 @@ from arrayferry._core.dtypes import dtype_names
 from arrayferry._core.framework import Framework
 from arrayferry._core.leaf import LeafConverter
 from arrayferry._core.messages import refuse_unknown
-from arrayferry._core.ownership import COUNTS_PROVE
 from arrayferry._core.objects import UNCHANGING
+from arrayferry._core.ownership import COUNTS_PROVE
 from arrayferry._core.registry import (
     decide_framework,
     find_framework,
