@@ -1,4 +1,4 @@
-"""What is received is the receiver's, all of it: also what structured and masked arrays hold, and attributes."""
+"""What is received is the receiver's, all of it: also what structured and masked arrays hold."""
 
 from __future__ import annotations
 

@@ -108,8 +108,13 @@ def _build_numpy_array(old: Any, names: list[Any], new: list[Any]) -> Any:
     for name, part in zip(names, new):
         if type(name) is Attribute:
             vars(array)[str(name)] = part
+        elif part.dtype.names:
+            data[name] = part
         else:
-            data[name or ...] = part
+            objects = data[name or ...]
+            for index, before in np.ndenumerate(objects):
+                if not isinstance(before, (*UNCHANGING, np.generic)):  # a record's numbers stay numbers
+                    objects[index] = part[index]
     return array[()] if isinstance(old, np.void) else array
 
 

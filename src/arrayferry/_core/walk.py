@@ -20,6 +20,7 @@ from arrayferry._core import ownership
 from arrayferry._core.framework import Mode
 from arrayferry._core.interruptions import is_interruption
 from arrayferry._core.ownership import count_holders
+from arrayferry._core.speedups import speedups
 from arrayferry.errors import CircularError, FerryError, UnsupportedError
 
 __all__ = [
@@ -325,4 +326,4 @@ if ownership.COUNTS_PROVE:
     # variables adds to it; once it was off, as many holders would go unnoticed.
     ownership.unshared = min(_count([object()]), 4)
     if not ownership.has_proof(lambda box: _count(box) <= ownership.unshared):
-        ownership.COUNTS_PROVE, ownership.unshared = ownership.speedups is not None, -1
+        ownership.COUNTS_PROVE, ownership.unshared = speedups is not None, -1
