@@ -701,6 +701,29 @@ def test_what_a_key_raises_is_told_with_its_path(converter, cls):
     assert type(caught.value.__cause__) is Unspeakable
 
 
+class Mutable:
+    """A key that becomes equal to others."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __hash__(self):
+        return self.number
+
+    def __eq__(self, other):
+        return self.number == other.number
+
+
+@pytest.mark.parametrize("cls", [dict, OrderedDict, MyDict, UserDict, partial(defaultdict, None)])
+def test_keys_that_became_equal_are_an_error(converter, cls):
+    keys = [Mutable(number) for number in range(3)]
+    source = cls(dict.fromkeys(keys, LEAF))
+    keys[1].number = 2
+    with pytest.raises(UnsupportedError, match=r"two of its keys are equal|KeyError") as caught:
+        converter({"a": [source]})
+    assert caught.value.where.startswith('value["a"][0]')
+
+
 def test_key_that_cannot_be_shown_does_not_hide_the_error(converter):
     with pytest.raises(OverflowError) as caught:
         converter({"a": {Key(9): 2**70}})

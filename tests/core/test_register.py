@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import decimal
 import fractions
 import types
@@ -172,7 +173,11 @@ def test_container_names_its_keys():
     with pytest.raises(OverflowError, match=r"^value\[1\]: "):
         convert(Pair(0, 2**70), "numpy")
     register_container(
-        Pair, lambda p: (p.left, p.right), lambda _, new: Pair(*new), lambda p: ("left", "right")
+        Pair,
+        lambda p: (p.left, p.right),
+        lambda _, new: Pair(*new),
+        lambda p: ("left", "right"),
+        replace=True,
     )
     with pytest.raises(OverflowError, match=r'^value\["right"\]: '):
         convert(Pair(0, 2**70), "numpy")
@@ -184,8 +189,9 @@ def test_container_comes_before_the_built_in_ones():
             raise TypeError("it is frozen")
 
     assert type(convert(Config(x=1), "numpy")) is Config  # built without its own methods
-    register_container(Config, lambda c: c.values(), lambda c, new: [c, *new], lambda c: c)
-    assert convert(Config(x=1), "numpy") == [{"x": 1}, 1]
+    register_container(Config, lambda c: [*c.values()][1:], lambda c, new: Config(x=c["x"], y=new[0]))
+    assert type(convert(Config(x=1, y=2), "numpy")["x"]) is int
+    assert type(convert(Config(x=1, y=2), "numpy")["y"]) is np.ndarray
 
 
 def test_container_is_not_taken_over():
@@ -197,6 +203,83 @@ def test_container_is_not_taken_over():
     del array
     result = Converter("numpy")._convert_box(box)
     assert result.left.ctypes.data != address
+
+
+WRONG_BUILDS = {
+    "a list": lambda old, new: list(new),
+    "None": lambda old, new: None,
+    "the original": lambda old, new: setattr(old, "left", new[0]) or old,
+    "a Pair": lambda old, new: Pair(*new),  # of a subclass
+    "value 1 ": lambda old, new: type(old)(new[0], old.right),
+    "value 0 ": lambda old, new: type(old)(new[1], new[0]),
+    "has 1": lambda old, new: type(old)(new[0], None),
+}
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+@pytest.mark.parametrize("what", WRONG_BUILDS)
+def test_what_build_returns_is_checked(what, target):
+    class Special(Pair):
+        pass
+
+    if target not in arrayferry.frameworks():
+        pytest.skip("not installed")
+    values = lambda pair: [part for part in (pair.left, pair.right) if part is not None]  # noqa: E731
+    register_container(Special, values, WRONG_BUILDS[what])
+    with pytest.raises(UnsupportedError, match=r"register_container\(.*Special") as caught:
+        convert({"a": [Special(np.zeros(2), np.ones(2))]}, target)
+    assert caught.value.where == 'value["a"][0]'
+    assert what in caught.value.what
+
+
+def test_build_may_change_what_it_is_given():
+    """As it may hold numbers, or arrays of its own."""
+    register_container(
+        Pair, lambda p: (p.left, p.right), lambda old, new: Pair(int(new[0]), np.stack([new[1], new[1]]))
+    )
+    result = convert(Pair(3, np.zeros(2)), "numpy")
+    assert result.left == 3
+    assert result.right.shape == (2, 2)
+
+
+def test_containers_and_leaves_are_checked_where_they_are_registered():
+    values, build = lambda pair: (), lambda old, new: Pair(1, 2)
+    for cls, functions in [
+        ("Pair", {"values": values, "build": build}),
+        (Pair(1, 2), {"values": values, "build": build}),
+        (Pair, {"values": [1], "build": build}),
+        (Pair, {"values": values, "build": None}),
+        (Pair, {"values": values, "build": build, "keys": ["left"]}),
+    ]:
+        with pytest.raises(TypeError, match=r"is not a class|is not callable") as caught:
+            register_container(cls, **functions)
+        assert isinstance(caught.value, UnsupportedError)
+    for cls, become in [("Q", values), (None, values), (Pair, "text")]:
+        with pytest.raises(TypeError, match=r"is not a class|is not callable"):
+            register_leaf(cls, become)
+    pair = Pair(1, 2)
+    assert convert(pair, "numpy") is pair  # nothing was registered
+
+
+def test_what_is_taken_is_replaced_only_if_asked_for():
+    def become(value, converter):
+        return "leaf"
+
+    arguments = Pair, lambda p: (p.left, p.right), lambda _, new: Pair(*new)
+    register_container(*arguments)
+    for again in lambda: register_container(*arguments), lambda: register_leaf(Pair, become):
+        with pytest.raises(ValueError, match="Pair is registered already\nHint: pass replace=True"):
+            again()
+    assert type(convert(Pair(1, 2), "numpy").left) is np.ndarray
+    register_leaf(Pair, become, replace=True)
+    assert convert(Pair(1, 2), "numpy") == "leaf"
+    with pytest.raises(ValueError, match="registered already"):
+        register_container(*arguments)
+    register_container(*arguments, replace=True)
+    assert type(convert(Pair(1, 2), "numpy").left) is np.ndarray
+    Special = type("Special", (Pair,), {})
+    register_leaf(Special, become)  # which is another class
+    assert convert([Special(1, 2)], "numpy") == ["leaf"]
 
 
 # --- a leaf
@@ -281,6 +364,52 @@ def test_path_goes_through_registered_leaves():
     with pytest.raises(OverflowError) as caught:
         convert({"obs": [Boxed({"k": 2**70})]}, "numpy")
     assert caught.value.where == 'value["obs"][0]["k"]'
+
+
+OTHER_NAME = """
+import arrayferry, numpy as np, mylib
+assert arrayferry.convert(mylib.Mine(np.ones(2)), "numpy").tolist() == [1, 1]
+class Unknown: pass
+Unknown.__module__ = "mylib"
+unknown = Unknown()
+assert arrayferry.convert(unknown, "numpy") is unknown
+for name in "tiny", "mylib", "tiny":
+    assert type(arrayferry.convert(np.zeros(2), name)) is mylib.Mine
+assert mylib.loaded == 1, mylib.loaded
+assert "mylib" in arrayferry.frameworks() and "tiny" not in arrayferry.frameworks()
+print("once")
+"""
+
+
+def test_framework_whose_entry_point_has_another_name(run_python, tmp_path):
+    """It is loaded and registered once, whatever is looked up."""
+    loads = (
+        "loaded = 0\n"
+        + MYLIB.replace("FRAMEWORK =", "RECORD =")
+        + (
+            "def __getattr__(name):\n"
+            "    global loaded\n"
+            "    if name != 'FRAMEWORK':\n"
+            "        raise AttributeError(name)\n"
+            "    loaded += 1\n"
+            "    return RECORD\n"
+        )
+    )
+    (tmp_path / "mylib.py").write_text(loads)
+    info = tmp_path / "mylib-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mylib\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[arrayferry.frameworks]\ntiny = mylib:FRAMEWORK\n")
+    assert run_python(f"import sys; sys.path.append({str(tmp_path)!r})\n{OTHER_NAME}") == "once\n"
+
+
+def test_converter_of_a_framework_that_is_not_registered_can_be_copied(module):
+    to_wrapped = Converter(WRAPPED, copy=True, dtypes={"float64": "float32"})
+    for copied in copy.copy(to_wrapped), copy.deepcopy(to_wrapped), copy.deepcopy([to_wrapped])[0]:
+        assert copied is not to_wrapped
+        assert repr(copied) == repr(to_wrapped)
+        assert copied.framework is WRAPPED
+        assert type(copied(np.zeros(2))) is Wrapped
 
 
 def test_plugins_are_known_as_sources_before_they_are_named(run_python, tmp_path):

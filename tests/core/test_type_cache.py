@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import types
+import weakref
+from collections import OrderedDict, UserDict, namedtuple
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +22,7 @@ from arrayferry import Converter, convert
 from arrayferry._core import registry
 from arrayferry._core.framework import FastPaths
 from arrayferry._core.type_cache import forget_decisions
-from arrayferry.errors import UnknownFrameworkError
+from arrayferry.errors import FerryError, UnknownFrameworkError
 from arrayferry.testing import bits
 
 
@@ -97,6 +104,76 @@ def test_decisions_are_not_made_from_other_decisions():
 
     registry._frameworks_by_type[Odd] = registry.find_framework("numpy")  # what was true before
     assert convert(odd := Odd(), "numpy") is odd
+
+
+class Reading(Mapping):
+    def __init__(self, items):
+        self.items_ = [*dict(items).items()]
+
+    def __getitem__(self, key):
+        return dict(self.items_)[key]
+
+    def __iter__(self):
+        return iter(dict(self.items_))
+
+    def __len__(self):
+        return len(self.items_)
+
+
+def new_types():
+    """Objects of types that nobody else knows."""
+    yield namedtuple("Point", "x y")(np.zeros(2), 1)
+    yield dataclass(type("Record", (), {"__annotations__": {"x": Any, "y": int}, "y": 3}))(np.zeros(2))
+    yield dataclass(slots=True)(type("Slots", (), {"__annotations__": {"x": Any}}))(np.zeros(2))
+    yield dataclass(type("Failure", (ValueError,), {"__annotations__": {"x": Any}}))(np.zeros(2))
+    for base in (dict, OrderedDict, UserDict, Reading):
+        yield type("Own", (base,), {})({"x": np.zeros(2)})
+    for base in (list, tuple):
+        yield type("Own", (base,), {})([np.zeros(2)])
+    yield np.zeros(2).view(type("Own", (np.ndarray,), {}))
+    yield type("Leaf", (), {"x": np.zeros(2)})()
+    yield Enum("Color", "red").red
+
+
+def test_types_are_not_kept_alive(name):
+    converter, types = Converter(name), []
+    for _ in range(20):
+        for value in new_types():
+            types.append(weakref.ref(type(value)))
+            for convert_it in converter, lambda value: convert({"a": [value]}, name):
+                with suppress(FerryError):
+                    convert_it(value)
+    del value
+    gc.collect()
+    gc.collect()
+    assert [reference().__name__ for reference in types if reference() is not None] == []
+
+
+def test_a_type_at_the_address_of_another_is_decided_anew():
+    converter = Converter("numpy")
+    for step in range(300):
+        base = (dict, list, object)[step % 3]
+        value = type("Own", (base,), {})()
+        assert (converter(value) is value) is (base is object)
+
+
+def test_registering_near_the_recursion_limit_is_an_error_and_no_hang(run_python):
+    code = """
+import arrayferry
+
+class Odd:
+    pass
+
+def deep(n):
+    arrayferry.register_leaf(Odd, lambda value, converter: value, replace=True)
+    return deep(n + 1)
+
+try:
+    deep(0)
+except RecursionError:
+    print("an error")
+"""
+    assert run_python(code, timeout=60) == "an error\n"
 
 
 def test_threads_may_share_a_converter(name):

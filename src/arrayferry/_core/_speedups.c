@@ -85,13 +85,16 @@ static PyObject *copy_first_call(Holder *self, PyObject *args, PyObject *options
 
 /* ---- the proof ---------------------------------------------------------------------------------- */
 
-/* Whether the only reference to a value is the one that its container holds. */
+/* Whether the only reference to a value, weak ones included, is the one that its container holds. Nobody's code
+ * runs between the two questions; after them, nobody can get a reference. Of the other types that are taken
+ * over or opened without a copy, none has weak references. */
 static inline int is_unshared(PyObject *value)
 {
 #ifndef Py_GIL_DISABLED
-    return Py_REFCNT(value) == 1;
+    return Py_REFCNT(value) == 1
+        && !(PyArray_CheckExact(value) && *PyObject_GET_WEAKREFS_LISTPTR(value));
 #elif PY_VERSION_HEX >= 0x030E0000
-    return PyUnstable_Object_IsUniquelyReferenced(value);
+    return PyUnstable_Object_IsUniquelyReferenced(value); /* never of what had a weak reference */
 #else
     return value == NULL; /* never: there is no way to tell */
 #endif
@@ -128,7 +131,7 @@ static int has_odd_strides(PyArrayObject *array)
     return 0;
 }
 
-/* Whether a value is an array that the target takes as it is: without a cast, and bools only as 0 and 1. */
+/* Whether a value is an array that the target takes as it is, without a cast; `hand_over` checks bools. */
 static int is_plain(Walker *walker, PyObject *value)
 {
     const int shareable = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE;
@@ -144,15 +147,14 @@ static int is_plain(Walker *walker, PyObject *value)
         return 0;
     }
     return (number >= 0 && number < 64 && (walker->plain >> number & 1))
-        || (number == NPY_BOOL && walker->takes_bools && !walker->shares && are_zero_or_one(array));
+        || (number == NPY_BOOL && walker->takes_bools && !walker->shares);
 }
 
 /* The proof: whether nobody else sees a plain array's memory. `mine`: nobody else can reach the array. */
 static int is_takeable(Walker *walker, PyArrayObject *array, int mine)
 {
     const int owned = NPY_ARRAY_OWNDATA | NPY_ARRAY_WRITEABLE;
-    return mine && walker->takes && (PyArray_FLAGS(array) & owned) == owned && !PyArray_BASE(array)
-        && !*PyObject_GET_WEAKREFS_LISTPTR((PyObject *)array);
+    return mine && walker->takes && (PyArray_FLAGS(array) & owned) == owned && !PyArray_BASE(array);
 }
 
 /* ---- paths and errors --------------------------------------------------------------------------- */
@@ -264,6 +266,11 @@ static PyObject *convert_dict(Call *call, PyObject *old, Frame *frame)
         }
         Py_XDECREF(found);
         Py_DECREF(key);
+    }
+    if (new && PyDict_GET_SIZE(new) < frame->index) {
+        Py_CLEAR(new);
+        PyErr_SetString(PyExc_ValueError, "two of its keys are equal, so that one entry would be lost");
+        locate(call, frame->up, NULL);
     }
     Py_XDECREF(dict);
     return new;
@@ -450,10 +457,16 @@ static PyObject *look_up(PyObject *table, PyObject *value)
     return found;
 }
 
-/* The target's array for a plain one; NULL without an error if the result has no values. */
+/* The target's array for a plain one; NULL without an error if it has other bools than 0 and 1, or if the result
+ * has no values. Nobody else can change the bools by now: the array was copied or is taken over. */
 static PyObject *hand_over(Call *call, PyObject *array, const Frame *up)
 {
     PyObject *makes = call->walker->held[MAKES];
+    int is_plain_bool = call->walker->plain >> NPY_BOOL & 1; /* whatever its bytes are */
+    if (PyArray_TYPE((PyArrayObject *)array) == NPY_BOOL && !is_plain_bool
+        && !are_zero_or_one((PyArrayObject *)array)) {
+        return NULL;
+    }
     PyObject *new = PyObject_CallOneArg(call->walker->held[FROM_PRIVATE], array);
     if (new == NULL) {
         locate(call, up, array);
@@ -844,10 +857,27 @@ static PyType_Slot walker_type_slots[] = {
 
 /* ---- small arrays ------------------------------------------------------------------------------- */
 
-/* Whether the current error only means that a probe failed, and may be cleared; no other error may. */
+/* Whether the current error only means that a probe failed, and may be cleared; no other error may. What was
+ * raised in Python may have come from a signal handler. */
 static int is_refusal(void)
 {
-    return PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError);
+    PyObject *type, *error, *traceback, *module, *answer = NULL;
+    if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError)) {
+        return 0;
+    }
+    PyErr_Fetch(&type, &error, &traceback);
+    if (traceback) {
+        PyErr_NormalizeException(&type, &error, &traceback);
+        PyException_SetTraceback(error, traceback);
+        if ((module = PyImport_ImportModule("arrayferry._core.interruptions"))) {
+            answer = PyObject_CallMethod(module, "is_from_handler", "O", error);
+            Py_DECREF(module);
+        }
+    }
+    int is_refusal = !traceback || answer == Py_False;
+    Py_XDECREF(answer);
+    PyErr_Restore(type, error, traceback);
+    return is_refusal;
 }
 
 static PyArrayObject *plain_array(PyObject *value)
@@ -1233,6 +1263,30 @@ static PyType_Slot member_caster_slots[] = {
     {Py_tp_dealloc, holder_dealloc},
     {0, NULL}};
 
+/* ---- TypeKey: a weak reference that is found in a dict by the type that it refers to ------------ */
+
+static Py_hash_t type_key_hash(PyObject *self)
+{
+    return _PyWeakref_RefType.tp_hash(self);
+}
+
+static PyObject *type_key_compare(PyObject *self, PyObject *other, int operation)
+{
+    if (operation != Py_EQ) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    return PyBool_FromLong(self == other || ((PyWeakReference *)self)->wr_object == other);
+}
+
+static PyType_Slot type_key_slots[] = {
+    {Py_tp_doc, "A weak reference that is found in a dict by the type that it refers to."},
+    {Py_tp_hash, type_key_hash},
+    {Py_tp_richcompare, type_key_compare},
+    {0, NULL}};
+
+static PyType_Spec type_key_spec = {
+    "arrayferry._core._speedups.TypeKey", sizeof(PyWeakReference), 0, Py_TPFLAGS_DEFAULT, type_key_slots};
+
 /* ---- the module --------------------------------------------------------------------------------- */
 
 #define SPEC(name, type, slots)                                                                         \
@@ -1262,8 +1316,11 @@ static int module_exec(PyObject *module)
         || !(state->name_action_space = PyUnicode_InternFromString("action_space"))) {
         return -1;
     }
-    for (size_t i = 0; i < sizeof(specs) / sizeof(*specs); i++) {
-        PyObject *type = PyType_FromModuleAndSpec(module, &specs[i], NULL);
+    const size_t count = sizeof(specs) / sizeof(*specs);
+    for (size_t i = 0; i <= count; i++) {
+        PyObject *type = i < count
+            ? PyType_FromModuleAndSpec(module, &specs[i], NULL)
+            : PyType_FromSpecWithBases(&type_key_spec, (PyObject *)&_PyWeakref_RefType);
         if (type == NULL || PyModule_AddType(module, (PyTypeObject *)type) < 0) {
             Py_XDECREF(type);
             return -1;

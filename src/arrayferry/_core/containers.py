@@ -8,28 +8,34 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-from collections import ChainMap, UserDict, UserList
+from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from enum import Enum
 from functools import wraps
-from types import MappingProxyType
+from itertools import islice
+from types import FunctionType, MappingProxyType, MemberDescriptorType, ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from arrayferry._core.mappings import as_mapping
+from arrayferry._core.interruptions import is_interruption
+from arrayferry._core.mappings import Items, as_mapping
 from arrayferry._core.messages import with_article
-from arrayferry._core.objects import BASES, Functions, as_object, as_struct
-from arrayferry._core.type_cache import find_base, find_class, forget_decisions
-from arrayferry._core.walk import Container, describe_error
+from arrayferry._core.objects import BASES, EQUAL_KEYS, UNCHANGING, Functions, as_object, as_struct
+from arrayferry._core.type_cache import find_base, find_class, register, registration_table
+from arrayferry._core.walk import Attribute, Container, describe_error, key_text
 from arrayferry.errors import FerryError, UnsupportedError
 
 __all__ = [
     "DICT",
     "LIST",
+    "NUMPY_ARRAY",
     "OBJECT_ARRAY",
     "TUPLE",
+    "attributes_of",
     "container_of",
+    "is_unknown",
     "register_container",
     "register_named",
     "register_registry",
@@ -39,9 +45,17 @@ __all__ = [
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 
+
+def _build_dict(old: dict[Any, Any], keys: Iterable[Any], new: list[Any]) -> dict[Any, Any]:
+    built = dict(zip(keys, new))
+    if len(built) < len(new):
+        raise ValueError(EQUAL_KEYS)
+    return built
+
+
 DICT = Container(
     open=lambda old: (old.keys(), old.values()),
-    build=lambda old, keys, new: dict(zip(keys, new)),
+    build=_build_dict,
     counted=True,
     copy=dict.copy,
 )
@@ -71,7 +85,44 @@ def _build_object_array(old: np.ndarray[Any, Any], shape: Any, new: list[Any]) -
 OBJECT_ARRAY = Container(
     open=lambda old: (old.shape, np.asarray(old).flat),
     build=_build_object_array,
-    format_key=lambda shape, index: str([int(axis) for axis in np.unravel_index(index, shape)]),
+    format_key=lambda shape, index: "".join(map(str, islice(map(list, np.ndindex(shape)), index, index + 1))),
+)
+
+
+def _parts_of(old: Any) -> dict[Any, Any]:
+    """Return what an array of NumPy's holds besides plain values: objects, by field, and attributes."""
+    array = np.asarray(old) if isinstance(old, np.void) else old
+    data = np.ma.getdata(array, subok=False)
+    fields = data.dtype.names or ()
+    parts = {name: data[name] for name in fields if data.dtype[name].hasobject}
+    if data.dtype.kind == "O":
+        parts[""] = data
+    own = {name: part for name, part in getattr(old, "__dict__", {}).items() if name != "_mask"}
+    kept = (*UNCHANGING, np.generic)
+    return parts | {Attribute(name): part for name, part in own.items() if not isinstance(part, kept)}
+
+
+def _build_numpy_array(old: Any, names: list[Any], new: list[Any]) -> Any:
+    array = np.array(old, copy=True, subok=True)
+    data = np.ma.getdata(array, subok=False)
+    for name, part in zip(names, new):
+        if type(name) is Attribute:
+            vars(array)[str(name)] = part
+        elif part.dtype.names:
+            data[name] = part
+        else:
+            objects = data[name or ...]
+            for index, before in np.ndenumerate(objects):
+                if not isinstance(before, (*UNCHANGING, np.generic)):  # a record's numbers stay numbers
+                    objects[index] = part[index]
+    return array[()] if isinstance(old, np.void) else array
+
+
+# Arrays that only NumPy has, and that hold more than plain values: structured, masked, of a subclass.
+NUMPY_ARRAY = Container(
+    open=lambda old: (list(parts := _parts_of(old)), parts.values()),
+    build=_build_numpy_array,
+    format_key=lambda keys, index: "".join(key_text(key) for key in keys[index : index + 1] if key),
 )
 
 
@@ -82,19 +133,20 @@ def wrap_errors(call: Callable[_P, _T], what: Callable[_P, str], hint: str) -> C
     def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             return call(*args, **kwargs)
-        except (FerryError, MemoryError):
+        except FerryError:
             raise
         except Exception as error:
+            if is_interruption(error):
+                raise
             raise UnsupportedError(f"{what(*args, **kwargs)}: {describe_error(error)}", hint) from error
 
     return wrapped
 
 
 def _guarded(
-    cls: type, open: Callable[[Any], Any], build: Callable[[Any, Any, list[Any]], Any], **options: Any
+    kind: str, open: Callable[[Any], Any], build: Callable[[Any, Any, list[Any]], Any], **options: Any
 ) -> Container:
-    """Return the container for a class that may run its own code when an object is read or built."""
-    kind = cls.__qualname__
+    """Return the container for a kind of class that may run its own code when an object is read or built."""
     hint = f"arrayferry.register_container({kind}, values=..., build=...)"
     one = with_article(kind)
     return Container(
@@ -121,7 +173,7 @@ def container_of(cls: type) -> Container | None:
     if cls in _EXACT:
         return _EXACT[cls]
     functions = _functions_of(cls)
-    return None if functions is None else _guarded(cls, *functions)
+    return None if functions is None else _guarded(cls.__qualname__, *functions)
 
 
 def _functions_of(cls: type) -> Functions | None:
@@ -139,7 +191,7 @@ def _own_functions(cls: type) -> Functions | None:
     if issubclass(cls, Enum):
         return None
     if issubclass(cls, tuple) and hasattr(cls, "n_sequence_fields"):
-        return as_struct(cls)
+        return as_struct()
     is_whole = dataclasses.is_dataclass(cls) or issubclass(cls, (UserDict, UserList, ChainMap))
     for base in BASES:
         if issubclass(cls, base) and (is_whole or base not in (BaseException, object)):
@@ -152,7 +204,7 @@ _EXACT: dict[type, Container] = {
     list: LIST,
     tuple: TUPLE,
     MappingProxyType: _guarded(
-        MappingProxyType,
+        "mappingproxy",
         _open_proxy,
         lambda old, keys, new: MappingProxyType(new[0]),
         format_key=lambda keys, index: "",  # its items are those of the mapping that it shows
@@ -172,6 +224,30 @@ def register_named(name: str, functions: Functions | None) -> None:
     _named[name] = functions
 
 
+def is_unknown(cls: type) -> bool:
+    """Return whether objects of a class may have attributes that nobody has told anything about."""
+    known = [base for name in _named if (base := find_class(name)) is not None]
+    has_attributes = cls.__dictoffset__ != 0 or any(hasattr(base, "__slots__") for base in cls.__mro__)
+    return has_attributes and not issubclass(cls, (type, ModuleType, FunctionType, *known))
+
+
+def attributes_of(value: Any) -> list[Any]:
+    """Return the items of a plain container, or the values of an object's attributes and slots."""
+    if isinstance(value, (list, tuple, deque)):
+        return [*value]
+    if isinstance(value, dict):
+        return [*dict.values(value)]
+    members = [member for base in type(value).__mro__ for member in vars(base).values()]
+    slots = [member for member in members if isinstance(member, MemberDescriptorType)]
+    found = []
+    for slot in slots:
+        with suppress(AttributeError, TypeError):  # it is not set, or of another class
+            found.append(slot.__get__(value))
+    with suppress(AttributeError):
+        found += object.__getattribute__(value, "__dict__").values()
+    return found
+
+
 # Consulted for dataclasses, and for types that are not containers otherwise: `(class, our own functions)` to
 # better ones, or None.
 _registries: list[Callable[[type, Functions | None], Functions | None]] = []
@@ -182,7 +258,7 @@ def register_registry(find: Callable[[type, Functions | None], Functions | None]
     _registries.append(find)
 
 
-_registered: dict[type, Container] = {}
+_registered: dict[type, Container] = registration_table()
 
 
 def register_container(
@@ -190,14 +266,22 @@ def register_container(
     values: Callable[[_T], Iterable[Any]],
     build: Callable[[_T, list[Any]], _T],
     keys: Callable[[_T], Iterable[Any]] | None = None,
+    *,
+    replace: bool = False,
 ) -> None:
     """Treat a type and its subclasses as containers whose values are converted.
 
     Args:
         cls: the type.
         values: `(original)` to its values, each of them a leaf or another container.
-        build: `(original, converted values)` to a new container; it must not modify the original.
+        build: `(original, converted values)` to a new container of the same type as the original, which it
+            must not modify. What `values` returns for the new one is checked.
         keys: `(original)` to the names of the values in messages; by default, their positions.
+        replace: whether to replace what is registered for the type already.
+
+    Raises:
+        UnsupportedError: `cls` is not a class, or another argument not a function.
+        OptionError: the type is registered already.
 
     Example:
         >>> import arrayferry
@@ -211,12 +295,31 @@ def register_container(
         array(1)
     """
 
-    def open(old: Any) -> tuple[Iterable[Any], list[Any]]:
-        found = list(values(old))
-        return (range(len(found)) if keys is None else list(keys(old))), found
+    def open(old: Any) -> tuple[Items, list[Any]]:
+        originals = list(values(old))
+        return Items(list(range(len(originals)) if keys is None else keys(old)), originals), originals
 
-    _registered[cls] = _guarded(cls, open, lambda old, _, new: build(old, new))
-    forget_decisions()
+    def rebuild(old: Any, items: Items, new: list[Any]) -> Any:
+        built = build(old, new)
+        if type(built) is not type(old) or (built is old and new):
+            kind = with_article(type(built).__name__)
+            raise TypeError("build returned the original" if built is old else f"build returned {kind}")
+        _refuse_other_values(items.values, new, list(values(built)))
+        return built
+
+    functions = {"values": values, "build": build, "keys": keys or list}
+    container = _guarded(getattr(cls, "__qualname__", ""), open, rebuild)
+    register(_registered, cls, container, functions, replace=replace)
+
+
+def _refuse_other_values(originals: list[Any], new: list[Any], held: list[Any]) -> None:
+    """Raise if a new container holds an original value, or one of the new ones at another place."""
+    if len(held) != len(new):
+        raise ValueError(f"it was built from {len(new)} values, and has {len(held)}")
+    others = {id(value) for value in (*originals, *new) if not isinstance(value, UNCHANGING)}
+    for index, (given, value) in enumerate(zip(new, held)):
+        if value is not given and id(value) in others:
+            raise ValueError(f"its value {index} is not the one that build was given")
 
 
 def registered_container(cls: type) -> Container | None:

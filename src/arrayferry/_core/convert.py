@@ -15,10 +15,16 @@ from arrayferry._core.dtypes import dtype_names
 from arrayferry._core.framework import Framework
 from arrayferry._core.leaf import LeafConverter
 from arrayferry._core.messages import refuse_unknown
+from arrayferry._core.objects import UNCHANGING
 from arrayferry._core.ownership import COUNTS_PROVE
-from arrayferry._core.registry import decide_framework, find_framework, find_unpickled_framework
+from arrayferry._core.registry import (
+    decide_framework,
+    find_framework,
+    find_unpickled_framework,
+    framework_of,
+)
 from arrayferry._core.speedups import speedups
-from arrayferry._core.type_cache import TypeCache, find_base, forget_decisions
+from arrayferry._core.type_cache import TypeCache, find_base, register, registration_table
 from arrayferry._core.walk import KEEP, Handler, Slot, unchanged
 from arrayferry.errors import FerryError, OptionError
 
@@ -37,15 +43,20 @@ _T = TypeVar("_T")
 # What identifies a framework: its name, its module, or its record.
 Namespace: TypeAlias = "str | ModuleType | Framework"
 
-_registered_leaves: dict[type, Callable[[Any, Converter], Any]] = {}
+_registered_leaves: dict[type, Callable[[Any, Converter], Any]] = registration_table()
 
 
-def register_leaf(cls: type[_T], become: Callable[[_T, Converter], Any]) -> None:
+def register_leaf(cls: type[_T], become: Callable[[_T, Converter], Any], *, replace: bool = False) -> None:
     """Register what objects of a type and its subclasses become.
 
     Args:
         cls: the type.
         become: `(value, converter)` to the converted value; call the converter on any values inside it.
+        replace: whether to replace what is registered for the type already.
+
+    Raises:
+        UnsupportedError: `cls` is not a class, or `become` not a function.
+        OptionError: the type is registered already.
 
     Example:
         >>> import arrayferry
@@ -54,8 +65,7 @@ def register_leaf(cls: type[_T], become: Callable[[_T, Converter], Any]) -> None
         >>> arrayferry.convert({"odds": Fraction(1, 4)}, "numpy")
         {'odds': array(0.25)}
     """
-    _registered_leaves[cls] = become
-    forget_decisions()
+    register(_registered_leaves, cls, become, {"become": become}, replace=replace)
 
 
 # Consulted in this order for what is registered for a type.
@@ -151,6 +161,16 @@ class Converter:
         options = f"device={self.device_name!r}, copy={self.copy!r}, dtypes={self.dtypes!r}"
         return f"Converter({self.framework.name!r}, {options})"
 
+    def __copy__(self) -> Converter:
+        """Return another one like it; its framework need not be registered."""
+        converter = Converter(self.framework, self.device, copy=self.copy, dtypes=self.dtypes)
+        converter._converts_numbers = self._converts_numbers
+        return converter
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Converter:
+        """Return another one like it: it has no state of its own."""
+        return self.__copy__()
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle names only: functions and device objects are left out."""
         arguments = self.framework.name, self.device_name, self.copy, self.dtypes, self._converts_numbers
@@ -179,12 +199,12 @@ class Converter:
             return leaf.array_without_counterpart  # a mask has no counterpart
         if framework := decide_framework(cls):
             is_numpy = issubclass(cls, np.ndarray)
-            return self._showing(
-                cls, framework, leaf.array_handler if is_numpy else leaf.array_of(framework, cls)
-            )
-        return containers.container_of(cls) or unchanged
+            return self._showing(framework, leaf.array_handler if is_numpy else leaf.array_of(framework, cls))
+        if (container := containers.container_of(cls)) is not None:
+            return container
+        return _of_unknown_class if containers.is_unknown(cls) else unchanged
 
-    def _showing(self, cls: type, framework: Framework, handler: Callable[[Any, bool], Any]) -> Handler:
+    def _showing(self, framework: Framework, handler: Callable[[Any, bool], Any]) -> Handler:
         """Return the handler for arrays, which first shows each to `_on_array`, as long as there is one."""
         if self._on_array is None:
             return handler
@@ -193,7 +213,7 @@ class Converter:
             on_array = self._on_array  # read once: another thread may unset it meanwhile
             if on_array is None or on_array(framework, array):
                 self._on_array = None
-                self._handlers.pop(cls, None)  # so that it is decided again, without `show`
+                self._handlers.pop(type(array), None)  # so that it is decided again, without `show`
             return handler(array, mine)
 
         return show
@@ -208,6 +228,22 @@ class Converter:
         what = f"the function registered for {cls.__qualname__} raised"
         return containers.wrap_errors(handler, lambda value, mine: what, "fix the registered function")
 
+
+def _of_unknown_class(value: Any, mine: bool) -> Any:
+    """Keep an object; if its attributes hold arrays, they have no counterpart as long as nobody says so."""
+    todo, seen = containers.attributes_of(value), {id(value)}
+    while todo and len(seen) < _MANY:
+        part = todo.pop()
+        if id(part) not in seen and not isinstance(part, UNCHANGING):
+            seen.add(id(part))
+            if framework_of(type(part)) is not None:
+                return KEEP
+            todo += containers.attributes_of(part)[:_MANY]
+    return value
+
+
+# The most objects that are looked at in the attributes of one.
+_MANY = 100
 
 # What the walk in C shares with the one in Python, in the order that `_speedups.c` expects.
 _FOR_C = (

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from arrayferry._core import ownership
-from arrayferry._core.containers import OBJECT_ARRAY
+from arrayferry._core.containers import NUMPY_ARRAY, OBJECT_ARRAY
 from arrayferry._core.dtypes import (
     LARGEST,
     WIDEST,
@@ -31,25 +31,14 @@ from arrayferry._core.dtypes import (
     next_available,
 )
 from arrayferry._core.framework import Array, Framework
+from arrayferry._core.interruptions import REFUSALS as _REFUSALS
+from arrayferry._core.interruptions import is_interruption
 from arrayferry._core.registry import describe
 from arrayferry._core.speedups import speedups
 from arrayferry._core.walk import KEEP
 from arrayferry.errors import FerryError, NarrowingError, SharingError, TransferError
 
 __all__ = ["LeafConverter"]
-
-# What a framework's own call raises when it cannot do something. Not MemoryError, nor what a
-# user's signal handler raises.
-_REFUSALS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    BufferError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
 
 
 class LeafConverter:
@@ -116,7 +105,9 @@ class LeafConverter:
         dtype = array.dtype
         if dtype.hasobject or self._casts[dtype, dtype.num, self.target.dtypes(self.device)] is None:
             # NumPy holds all of its own dtypes; of its scalars, only records are mutable.
-            return KEEP if not self._is_numpy else scalar.copy() if isinstance(scalar, np.void) else scalar
+            if not self._is_numpy or not isinstance(scalar, np.void):
+                return scalar if self._is_numpy else KEEP
+            return NUMPY_ARRAY if dtype.hasobject and not self.shares else scalar.copy()
         return self._deliver(array, mine=True)
 
     def array_without_counterpart(self, array: Array, mine: bool) -> Any:
@@ -124,9 +115,11 @@ class LeafConverter:
         if not self._is_numpy:
             return KEEP
         mine = mine and self.copy is None and ownership.can_be_taken(array)
-        if array is np.ma.masked:  # a singleton
+        if array is np.ma.masked or mine or self.shares:  # the first is a singleton
             return array
-        return array if mine or self.shares else np.array(array, copy=True, subok=True)
+        if array.dtype.hasobject or getattr(array, "__dict__", None):
+            return NUMPY_ARRAY
+        return np.array(array, copy=True, subok=True)
 
     def python_scalar(self, scalar: Any, mine: bool) -> Any:
         """Convert an int, float or complex to a 0-d array of the target's default dtype."""
@@ -331,7 +324,7 @@ class LeafConverter:
 
     def refusal(self, array: Any, error: Exception, source: Framework | None = None) -> Exception:
         """Return the error to raise when a framework's own call has failed."""
-        if isinstance(error, FerryError) or not isinstance(error, _REFUSALS):
+        if isinstance(error, FerryError) or not isinstance(error, _REFUSALS) or is_interruption(error):
             return error
         what = f"{describe(array, source)} -> {self.target.name}: {type(error).__name__}: {error}"
         return TransferError(what, "the framework itself refused; see its message")

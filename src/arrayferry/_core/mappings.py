@@ -11,13 +11,13 @@ from typing import Any
 
 from arrayferry._core.objects import Attributes, Functions, as_object
 
-__all__ = ["as_mapping"]
+__all__ = ["Items", "as_mapping"]
 
 _UNSET = object()
 
 
-class _Items(list[Any]):
-    """The keys of a mapping, and the values that it had for them."""
+class Items(list[Any]):
+    """The keys of a container, and the values that it had for them."""
 
     def __init__(self, keys: list[Any], values: list[Any]) -> None:
         super().__init__(keys)
@@ -40,15 +40,15 @@ def as_mapping(cls: type) -> Functions:
         stores = [part for part in state(old).values() if isinstance(part, dict)]
         if stores and all(any(_stores(one, *item) for one in stores) for item in zip(keys, values)):
             return open_whole(old)
-        return _Items(keys, values), values
+        return Items(keys, values), values
 
     def build(old: Any, keys: Any, values: list[Any]) -> Any:
-        if isinstance(keys, _Items):
-            new: Any = cls(dict(zip(keys, values)))
+        if isinstance(keys, Items):
+            new: Any = type(old)(dict(zip(keys, values)))
             pairs = {(id(before), id(after)) for before, after in zip(keys.values, values)}
             if not all(new[key] is value for key, value in zip(keys, values)):
                 raise ValueError("its values differ from those it was given")
-            if type(new) is not cls or not _are_alike(state(old), state(new), pairs):
+            if type(new) is not type(old) or not _are_alike(state(old), state(new), pairs):
                 raise ValueError("its attributes would be lost")
         else:
             new = build_whole(old, keys, values)

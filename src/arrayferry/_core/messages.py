@@ -59,7 +59,7 @@ def with_article(kind: str) -> str:
     """
     if kind == "NoneType":
         return "None"
-    return f"{'an' if kind[0] in 'AEIOUaeiou' else 'a'} {kind}"
+    return f"{'an' if kind.startswith(tuple('AEIOUaeiou')) else 'a'} {kind}"
 
 
 def note_on(error: Exception, note: str) -> None:

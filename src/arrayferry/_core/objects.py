@@ -7,20 +7,30 @@ write where the original can see it, and a constructor knows nothing about what 
 from __future__ import annotations
 
 import dataclasses
+import gc
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from types import BuiltinMethodType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from types import (
+    BuiltinMethodType,
+    FunctionType,
+    GeneratorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any, TypeAlias
 
 from arrayferry._core.messages import with_article
 from arrayferry._core.walk import Attribute
 
-__all__ = ["BASES", "Attributes", "Functions", "Keys", "as_object", "as_struct"]
+__all__ = ["BASES", "EQUAL_KEYS", "UNCHANGING", "Attributes", "Functions", "Keys", "as_object", "as_struct"]
 
 # The functions that open and build a container: see `Container`.
 Functions: TypeAlias = "tuple[Callable[[Any], Any], Callable[[Any, Any, list[Any]], Any]]"
+
+EQUAL_KEYS = "two of its keys are equal, so that one entry would be lost"
 
 # ---- attributes ---------------------------------------------------------------------------------------
 
@@ -44,36 +54,42 @@ class Keys(list[Any]):
 
 
 class Attributes:
-    """The attributes that objects of a class carry: those in their `__dict__`, and their slots."""
+    """The attributes that objects of a class carry: those in their `__dict__`, and their slots.
+
+    All is kept by name: a reference to the class, as a slot has one, would keep it alive for ever.
+    """
 
     def __init__(self, cls: type) -> None:
-        members = [member for base in cls.__mro__ for member in vars(base).values()]
-        slots = dict.fromkeys(member for member in members if isinstance(member, MemberDescriptorType))
-        self._slots = [slot for slot in slots if issubclass(cls, slot.__objclass__)]
-        if issubclass(cls, BaseException):
-            self._slots = _OF_EXCEPTIONS + self._slots
+        places: dict[Any, tuple[int, str]] = {}
+        for depth, base in enumerate(cls.__mro__):
+            for name, member in vars(base).items():
+                if isinstance(member, MemberDescriptorType) and issubclass(cls, member.__objclass__):
+                    places.setdefault(member, (depth, name))
+        self._places = [*places.values()]
+        self._hidden = _OF_EXCEPTIONS if issubclass(cls, BaseException) else []
         self._has_dict = cls.__dictoffset__ != 0
         fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
         defaults = {field.name: getattr(cls, field.name) for field in fields if hasattr(cls, field.name)}
         # Fields that nobody has set have their values in the class.
-        self._defaults = {name: one for name, one in defaults.items() if not hasattr(type(one), "__get__")}
+        self._defaults = [name for name, one in defaults.items() if not hasattr(type(one), "__get__")]
 
     def read(self, old: Any) -> tuple[dict[str, Any], dict[Any, Any]]:
         """Return the attributes of an object by name, and its slots by descriptor."""
-        if not (self._has_dict or self._slots):
+        if not (self._has_dict or self._places or self._hidden):
             return {}, {}
         own = object.__getattribute__(old, "__dict__") if self._has_dict else {}
         if own is old:  # a dict whose items are its attributes
             own = {}
         elif type(own) is not dict:
             raise TypeError(f"its __dict__ is {with_article(type(own).__name__)}")
-        slots = {}
-        for slot in self._slots:
+        cls, slots = type(old), {}
+        for slot in (*self._hidden, *(vars(cls.__mro__[depth])[name] for depth, name in self._places)):
             try:
                 slots[slot] = slot.__get__(old)
             except AttributeError:  # it is not set
                 continue
-        own = {**own, **self._defaults, **own}  # own values win and keep their order
+        defaults = {name: getattr(cls, name) for name in self._defaults}
+        own = {**own, **defaults, **own}  # own values win and keep their order
         _refuse_ties(old, [*own.values(), *slots.values()])
         return own, slots
 
@@ -91,13 +107,13 @@ def _refuse_ties(old: Any, values: list[Any]) -> None:
     """Raise if a value is a function or a weak reference that would stay tied to the original."""
     for value in values:
         if type(value) in _TIES:
-            for tied in _TIES[type(value)](value):
+            for tied in _tied_to(value):
                 found = tied() if type(tied) is weakref.ref else tied
-                if not isinstance(found, _UNCHANGING) and any(found is one for one in (old, *values)):
+                if not isinstance(found, UNCHANGING) and any(found is one for one in (old, *values)):
                     raise TypeError(f"it holds {with_article(type(value).__name__)} that is tied to it")
 
 
-_UNCHANGING = (bool, int, float, complex, str, bytes, type(None), type, ModuleType, FunctionType)
+UNCHANGING = (bool, int, float, complex, str, bytes, type(None), type, ModuleType, FunctionType)
 
 # The objects that a function or a weak reference may be tied to.
 _TIES: dict[type, Callable[[Any], Iterable[Any]]] = {
@@ -105,11 +121,37 @@ _TIES: dict[type, Callable[[Any], Iterable[Any]]] = {
     BuiltinMethodType: lambda method: (method.__self__,),
     FunctionType: lambda function: (
         *(function.__defaults__ or ()),
-        *(cell.cell_contents for cell in function.__closure__ or ()),
+        *(function.__kwdefaults__ or {}).values(),
+        *gc.get_referents(*(function.__closure__ or ())),  # some cells are empty
     ),
-    partial: lambda partial: (getattr(partial.func, "__self__", None), *partial.args),
+    partial: lambda partial: (partial.func, *partial.args, *partial.keywords.values()),
     weakref.ref: lambda reference: (reference,),
+    memoryview: lambda view: (view.obj,),
+    # Views, iterators and generators: what they refer to.
+    **dict.fromkeys(
+        [
+            *map(type, ({}.keys(), {}.values(), {}.items(), iter({}), iter({}.values()), iter({}.items()))),
+            *map(
+                type, (iter([]), iter(()), iter(deque()), reversed([]), enumerate([]), zip(), map(bool, []))
+            ),
+            GeneratorType,
+        ],
+        gc.get_referents,
+    ),
 }
+
+
+def _tied_to(value: Any) -> list[Any]:
+    """Return the objects that a value is tied to, also through others of its kind."""
+    found, todo, seen = [], [value], set[int]()
+    while todo and len(seen) < 1000:
+        one = todo.pop()
+        get = gc.get_referents if type(one) is tuple else _TIES.get(type(one))
+        if get is not None and id(one) not in seen:
+            seen.add(id(one))
+            todo += (ties := [*get(one)])
+            found += ties
+    return found
 
 
 # ---- objects: the items of a built-in base, and attributes --------------------------------------------
@@ -157,6 +199,8 @@ def _read_dict(old: Any) -> tuple[list[Any], list[Any]]:
 
 def _read_ordered(old: Any) -> tuple[list[Any], list[Any]]:
     keys = [*OrderedDict.keys(old)]  # `dict.items` has another order
+    if len(keys) < dict.__len__(old):
+        raise ValueError(EQUAL_KEYS)
     return keys, [dict.__getitem__(old, key) for key in keys]
 
 
@@ -165,6 +209,8 @@ def _make_dict(base: Any) -> Callable[[Any, list[Any], list[Any]], Any]:
         new = base.__new__(type(old))
         for key, value in zip(keys, values):
             base.__setitem__(new, key, value)
+        if dict.__len__(new) < len(keys):
+            raise ValueError(EQUAL_KEYS)
         return new
 
     return make
@@ -201,7 +247,7 @@ def _share_fields(old: Any, new: Any) -> None:
             object.__setattr__(new, field.name, dict.__getitem__(new, field.name))
 
 
-def as_struct(cls: type) -> Functions:
+def as_struct() -> Functions:
     """Return the functions that open and build a struct sequence, such as `time.struct_time`."""
 
     def open(old: Any) -> tuple[Keys, list[Any]]:
@@ -209,6 +255,6 @@ def as_struct(cls: type) -> Functions:
         return Keys(range(len(items)), hidden, ()), [*items, *hidden.values()]
 
     def build(old: Any, keys: Keys, new: list[Any]) -> Any:
-        return cls(new[: keys.n_items], dict(zip(keys.names, new[keys.n_items :])))
+        return type(old)(new[: keys.n_items], dict(zip(keys.names, new[keys.n_items :])))
 
     return open, build

@@ -18,17 +18,24 @@ outlives the borrower is counted: what goes into a container, a cell, a generato
 what is replaced through `f_locals`. C code that borrows has the same duty. So whoever could see the value
 has either a counted reference, or one that is backed by somebody else's counted reference.
 
+Weak references are asked about first, then references are counted, and nobody's code runs in between: not a
+hook of the lookup, a tracer, a signal handler or another thread. Otherwise, a weak reference could become a
+counted one after the count, and be gone when it is looked for. What passes both questions can be reached by
+nobody from then on, whatever code runs before it is taken over.
+
 An interpreter may count differently one day. So its version is not checked: instead, at import, `has_proof`
 asks about values that somebody is known to hold, in Python and in C, and if one answer is wrong, every leaf
 is copied. What the walk counts for an unshared object is calibrated at import, too, but never above what the
-walk itself can hold: a tracer that keeps local variables is counted as well, and may be off later. In a
-free-threaded build, only CPython itself can tell, and only C code can ask it, from 3.14 on; otherwise every
-leaf is copied.
+walk itself can hold: a tracer that keeps local variables is counted as well, and may be off later. The walk
+in C needs no calibration, and does not depend on that of the walk in Python. In a free-threaded build, only
+CPython itself can tell, and only C code can ask it, from 3.14 on; otherwise every leaf is copied. There, an
+object that ever had a weak reference is never unique.
 
 Nothing is proven against a hook that finds objects without a reference, by `gc.get_referrers` or in the
 frames of the walk, while the walk is running.
 
-`can_be_taken` is the rest of the proof in Python; `is_takeable` in `_speedups.c` is its counterpart in C.
+`count_holders` and `can_be_taken` are the proof in Python; `is_unshared` and `is_takeable` in `_speedups.c`
+are their counterparts in C.
 """
 
 from __future__ import annotations
@@ -36,9 +43,11 @@ from __future__ import annotations
 import math
 import sys
 import sysconfig
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from itertools import chain
+from sys import getrefcount
 from typing import Any, TypeAlias
+from weakref import getweakrefcount
 
 import numpy as np
 
@@ -49,6 +58,7 @@ __all__ = [
     "COUNTS_PROVE",
     "LARGE",
     "can_be_taken",
+    "count_holders",
     "has_proof",
     "is_fresh",
     "obstacle_to_sharing",
@@ -65,20 +75,27 @@ _TAKEABLE = 0x0001 | 0x0004 | 0x0100 | 0x0400
 # The same, whoever owns the data.
 _SHAREABLE = _TAKEABLE & ~0x0004
 
-# The reference count of an object that only its container holds, as the walk sees it: calibrated there.
-# Until then, no count is low enough.
+# What `count_holders` returns for an object that only its container holds, as the walk sees it: calibrated
+# there. Until then, and where a count proves nothing, no count is low enough.
 unshared = -1
 
 
+def count_holders(values: Collection[Any]) -> int:
+    """Return the number of references to the one value in a collection: the weak ones, then the others.
+
+    It is one call of `sum`, in C, so nobody's code runs between the two questions.
+    """
+    return sum(chain(map(getweakrefcount, values), map(getrefcount, values)))
+
+
 def can_be_taken(array: Array) -> bool:
-    """Return whether all conditions hold except the one on the reference count."""
+    """Return whether all conditions hold that `count_holders` does not tell."""
     return (
         type(array) is np.ndarray
         and array.flags.num & _TAKEABLE == _TAKEABLE
         and array.base is None
         and array.dtype.isnative
         and not array.dtype.hasobject
-        and not weakref.getweakrefcount(array)
         and not _has_odd_strides(array)
     )
 
@@ -91,7 +108,7 @@ def _has_odd_strides(array: Array) -> bool:
 
 
 def obstacle_to_taking(array: Array) -> str:
-    """Return a code for the first condition of `can_be_taken` that does not hold; empty when all do.
+    """Return a code for the first condition on an array that does not hold; empty when all do.
 
     >>> obstacle_to_taking(np.zeros(3)), obstacle_to_taking(np.zeros(3)[::-1])
     ('', 'view')
@@ -104,7 +121,7 @@ def obstacle_to_taking(array: Array) -> str:
         "byte-order": not array.dtype.isnative,
         "not-contiguous": not flags.c_contiguous,
         "unaligned": not flags.aligned,
-        "weak-reference": weakref.getweakrefcount(array) > 0,
+        "weak-reference": getweakrefcount(array) > 0,
         "objects": array.dtype.hasobject,
         "odd-strides": _has_odd_strides(array),
     }
@@ -116,14 +133,17 @@ IsUnshared: TypeAlias = Callable[[list[Any]], bool]
 
 
 def _references(box: list[Any]) -> int:
-    return sys.getrefcount(box[0])
+    return getrefcount(box[0])
 
 
 _boxed = _references([object()])
 
 
+_holders = count_holders([object()])
+
+
 def _is_unshared(box: list[Any]) -> bool:
-    return _references(box) <= _boxed
+    return count_holders(box) <= _holders
 
 
 def has_proof(is_unshared: IsUnshared) -> bool:
@@ -155,7 +175,7 @@ def _is_argument_unshared(is_unshared: IsUnshared, argument: object) -> bool:
 
 _ask: IsUnshared = _is_unshared if speedups is None else speedups.is_unshared
 
-# Whether memory is taken over at all. The walk in Python, which does its own counting, may switch it off.
+# Whether memory is taken over at all; in the walk in Python, only if it can also calibrate `unshared`.
 COUNTS_PROVE = (
     sys.implementation.name == "cpython"
     and (speedups is not None or not sysconfig.get_config_var("Py_GIL_DISABLED"))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from arrayferry._core.dtypes import dtype_name
 from arrayferry._core.framework import Framework
+from arrayferry._core.interruptions import is_interruption
 from arrayferry._core.messages import with_article
 from arrayferry._core.type_cache import TypeCache, find_class, forget_decisions
 from arrayferry.errors import UnknownFrameworkError
@@ -90,7 +91,7 @@ def find_framework(to: str | ModuleType | Framework) -> Framework:
             return framework
     for plugin in _plugins():
         if plugin.name == name:
-            return register_framework(plugin.load())
+            return _load_plugin(plugin)
     module = to if isinstance(to, ModuleType) else sys.modules.get(name)
     if module is not None and (hasattr(module, "asarray") or hasattr(module, "from_dlpack")):
         return _fallback_target(module)
@@ -120,11 +121,17 @@ def _plugins() -> tuple[EntryPoint, ...]:
 
 def _load_plugins(package: str | None = None) -> bool:
     """Register the plugins of one package or of all; return whether there were any new ones."""
-    wanted = [one for one in _plugins() if package in (None, one.module.partition(".")[0])]
-    new = [one.load() for one in wanted if one.name not in _registry]
-    for framework in new:
-        register_framework(framework)
-    return bool(new)
+    known = {*_registry}
+    for plugin in _plugins():
+        if package in (None, plugin.module.partition(".")[0]) and plugin.name not in known:
+            _load_plugin(plugin)
+    return not _registry.keys() <= known
+
+
+@cache
+def _load_plugin(plugin: EntryPoint) -> Framework:
+    """Register a plugin's framework, once: its name need not be that of the entry point."""
+    return register_framework(plugin.load())
 
 
 def _how_to_name_one(given: str = "") -> str:
@@ -189,7 +196,9 @@ def describe(array: Any, framework: Framework | None = None) -> str:
     try:
         shape = ",".join(map(str, array.shape))
         return f"{dtype_name(array.dtype)}[{shape}] {framework.name if framework else 'numpy'}"
-    except Exception:  # a message about a broken array must not break
+    except Exception as error:  # a message about a broken array must not break
+        if is_interruption(error):
+            raise
         kind = type(array).__name__
         return f"{kind} {framework.name}" if framework else with_article(kind)
 

@@ -7,50 +7,63 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
-__all__ = ["TypeCache", "find_base", "find_class", "forget_decisions"]
+from arrayferry._core.speedups import speedups
+from arrayferry.errors import OptionError, UnsupportedError
+
+__all__ = ["TypeCache", "find_base", "find_class", "forget_decisions", "register", "registration_table"]
 
 _T = TypeVar("_T")
 
 
+class _TypeKey(weakref.ref[type]):
+    """A weak reference that is found in a dict by the type that it refers to."""
+
+    __slots__ = ()
+    __hash__ = weakref.ref.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or self() is other
+
+
+TypeKey: Any = _TypeKey if speedups is None else speedups.TypeKey
+
+
 class TypeCache(dict[type, Any]):
-    """A table from types to decisions, each made once, when it is first needed.
+    """A table from types to decisions, each made once, when it is first needed, and kept as long as the type.
+
+    A decision must not refer to its type, or both would live for ever.
 
     There is no lock: a finalizer or a forked process may get here at any time. What two threads decide
     at once is decided twice, with the same result. Even without a GIL, a dict is all that this needs.
     """
 
-    _all: ClassVar[weakref.WeakSet[TypeCache]] = weakref.WeakSet()
+    _all: ClassVar[weakref.WeakValueDictionary[int, TypeCache]] = weakref.WeakValueDictionary()
     # Changes with every clearing. It is not a number: two threads cannot miscount an object.
     last_clear: ClassVar[object] = object()
-
-    # Keeps the table from growing without bound in a program that makes a new type in every step.
-    _limit = 10_000
 
     def __init__(self, decide: Callable[[type], Any]) -> None:
         """Ask `decide(cls)` for each type that is not in the table."""
         super().__init__()
         self._decide = decide
-        self._all.add(self)
+        self._all[id(self)] = self
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
     def __missing__(self, cls: type) -> Any:
-        if len(self) >= self._limit:
-            self.clear()
         before = TypeCache.last_clear
-        self[cls] = decision = self._decide(cls)
+        self[TypeKey(cls, self._forget)] = decision = self._decide(cls)
         if TypeCache.last_clear is not before:  # another thread has registered something meanwhile
             self.pop(cls, None)
         return decision
 
+    def _forget(self, key: Any) -> None:
+        self.pop(key, None)
+
     @classmethod
     def tables(cls) -> list[TypeCache]:
         """Return all tables that there are."""
-        while True:
-            try:
-                return list(cls._all)
-            except RuntimeError:  # another thread has made a table meanwhile
-                continue
+        references = cls._all.valuerefs()  # at one moment: other threads may make a table
+        return [table for reference in references if (table := reference()) is not None]
 
 
 def forget_decisions() -> None:
@@ -58,6 +71,32 @@ def forget_decisions() -> None:
     TypeCache.last_clear = object()  # first, so that a decision made before it is not stored after it
     for table in TypeCache.tables():
         table.clear()
+
+
+_registrations: list[dict[type, Any]] = []
+
+
+def registration_table() -> dict[type, Any]:
+    """Return a new table of what users register for types; a type is in one such table at most."""
+    _registrations.append({})
+    return _registrations[-1]
+
+
+def register(
+    table: dict[type, _T], cls: type, entry: _T, functions: Mapping[str, Any], *, replace: bool
+) -> None:
+    """Put an entry into a table, or raise if its class or functions are none, or if the class is taken."""
+    if not isinstance(cls, type):
+        raise UnsupportedError(f"{cls!r} is not a class", "pass the class itself")
+    for name, function in functions.items():
+        if not callable(function):
+            raise UnsupportedError(f"{name}={function!r} is not callable", "pass a function")
+    if not replace and any(cls in other for other in _registrations):
+        raise OptionError(f"{cls.__qualname__} is registered already", "pass replace=True to replace that")
+    for other in _registrations:
+        other.pop(cls, None)
+    table[cls] = entry
+    forget_decisions()
 
 
 def find_base(table: Mapping[type, _T], cls: type) -> _T | None:

@@ -10,16 +10,17 @@ paths is converted once.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from sys import getrefcount
 from typing import Any, NamedTuple, TypeAlias
 
 from arrayferry._core import ownership
 from arrayferry._core.framework import Mode
+from arrayferry._core.interruptions import is_interruption
+from arrayferry._core.ownership import count_holders
+from arrayferry._core.speedups import speedups
 from arrayferry.errors import CircularError, FerryError, UnsupportedError
 
 __all__ = [
@@ -48,8 +49,8 @@ Handler: TypeAlias = "Callable[[Any, bool], Any] | Container"
 # Called with the name of the value, a function that makes the path (which is slow), and the leaf.
 OnKeep: TypeAlias = "Callable[[str, Callable[[], str], Any], None]"
 
-# Called instead of a leaf's handler, to observe the walk, with the path, the leaf, its reference count
-# (None if somebody else can reach its container), and the handler.
+# Called instead of a leaf's handler, to observe the walk, with the path, the leaf, the number of references
+# to it, weak ones included (None if somebody else can reach its container), and the handler.
 Visit: TypeAlias = "Callable[[str, Any, int | None, Callable[[Any, bool], Any]], Any]"
 
 # By id: a container that may be reached again (kept alive, so that its id is not reused), and its result.
@@ -85,7 +86,9 @@ def key_text(key: Any) -> str:
         return f".{key}"
     try:
         return f'["{key}"]' if type(key) is str else f"[{key!r}]"
-    except Exception:  # a key whose repr fails must not hide the error
+    except Exception as error:  # a key whose repr fails must not hide the error
+        if is_interruption(error):
+            raise
         return f"[<{type(key).__name__}>]"
 
 
@@ -164,8 +167,8 @@ def walk(
     try:
         while True:
             for child in children:
-                references = getrefcount(child)
                 found = handlers[type(child)]
+                references = count_holders((child,))
                 if type(found) is not Container:
                     if visit is None:
                         found = found(child, alone and references <= unshared)
@@ -217,7 +220,7 @@ def locate(error: Exception, path: str) -> Exception:
     """Return the error to raise, with its path."""
     if isinstance(error, FerryError):
         return error.at(path)
-    if isinstance(error, (MemoryError, Warning)):
+    if is_interruption(error):
         return error
     what = f"while it was converted: {describe_error(error)}"  # what a key or a hook raised
     return UnsupportedError(what, "if something modifies it during the conversion, convert a copy", path)
@@ -227,7 +230,9 @@ def describe_error(error: Exception) -> str:
     """Return the type of an error, and its message if that can be read."""
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # which must not replace the error that is reported
+    except Exception as failure:  # which must not replace the error that is reported
+        if is_interruption(failure):
+            raise
         return type(error).__name__
 
 
@@ -317,8 +322,8 @@ def _count(box: list[Any]) -> int:
 
 
 if ownership.COUNTS_PROVE:
-    # At most its container, `child`, and the argument of `getrefcount`, which is borrowed from 3.14 on. A
-    # tracer that keeps local variables adds to it; once it was off, as many holders would go unnoticed.
-    ownership.unshared = min(_count([object()]), 2 if sys.version_info >= (3, 14) else 3)
+    # At most its container, `child`, the tuple, and `map`, which passes it on. A tracer that keeps local
+    # variables adds to it; once it was off, as many holders would go unnoticed.
+    ownership.unshared = min(_count([object()]), 4)
     if not ownership.has_proof(lambda box: _count(box) <= ownership.unshared):
-        ownership.COUNTS_PROVE, ownership.unshared = False, -1
+        ownership.COUNTS_PROVE, ownership.unshared = speedups is not None, -1

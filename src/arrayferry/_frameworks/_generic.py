@@ -19,6 +19,7 @@ import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD, cast_for, dtype_name
 from arrayferry._core.framework import WIDE, Array, Devices, Framework
+from arrayferry._core.interruptions import is_from_handler
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
 __all__ = ["accepts", "default_dtypes", "framework_of_module", "framework_of_type"]
@@ -51,7 +52,9 @@ def to_numpy(array: Any, share: bool) -> Array | None:
     for read in _VIEWS if share else exact:
         try:
             found = read(array)
-        except Exception:  # an unknown library may raise anything
+        except Exception as error:  # an unknown library may raise anything
+            if is_from_handler(error):
+                raise
             continue
         if isinstance(found, np.ma.MaskedArray):
             return None
@@ -108,6 +111,8 @@ def _share(create: Callable[..., Any], array: Array, options: dict[str, Any]) ->
         found = create(array, copy=False, **options)
         shares = np.shares_memory(to_numpy(found, True), array) or not array.size
     except Exception as error:  # an unknown library may raise anything
+        if is_from_handler(error):
+            raise
         raise SharingError(f"this memory cannot be shared: {error}", "pass copy=None") from error
     if not shares:
         raise SharingError("this memory was copied, although copy=False", "pass copy=None")
@@ -141,7 +146,9 @@ def accepts(make: Callable[[str], Any]) -> Callable[[str], bool]:
     def is_accepted(name: str) -> bool:
         try:
             make(name)
-        except Exception:  # an unknown library may raise anything
+        except Exception as error:  # an unknown library may raise anything
+            if is_from_handler(error):
+                raise
             return False
         return True
 
@@ -168,7 +175,9 @@ def _default_dtype(module: ModuleType, kind: type, device: Any) -> str:
     options = {} if device is None else {"device": device}
     try:
         return dtype_name(module.asarray(kind(1), **options).dtype)
-    except Exception:  # an unknown library may raise anything
+    except Exception as error:  # an unknown library may raise anything
+        if is_from_handler(error):
+            raise
         return WIDE[kind]
 
 

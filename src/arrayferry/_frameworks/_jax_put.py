@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arrayferry._core.framework import Array
+from arrayferry._core.interruptions import is_from_handler
 from arrayferry._frameworks._jax_rows import Rows, has_mesh
 from arrayferry.errors import DeviceError
 
@@ -69,8 +70,10 @@ def put_on(device: Any, check: Callable[[], None]) -> Callable[[Array], jax.Arra
         try:
             sharding, devices = places[device, config.jax_default_device]
             result = fast_put(shaped(array.shape, array.dtype), sharding, [array], devices, committed)
-        except Exception:  # a new device; or a transfer_guard, which allows only explicit transfers
-            pass  # call device_put below, so that its own errors do not have this one as their context
+        except Exception as error:  # a new device; or a transfer_guard, which allows only explicit transfers
+            if is_from_handler(error):
+                raise
+            # Otherwise, call device_put below, so that its own errors do not have this one as their context.
         if result is None:
             result = put_slowly(array)
         return result if array.nbytes <= _COPIED_AT_ONCE else result.block_until_ready()
@@ -129,8 +132,9 @@ def _put_pieces(
         try:
             aval, there, pieces, devices = _splits[put, array.shape, array.dtype]
             result = fast_put(aval, there, [array[piece] for piece in pieces], devices, True)
-        except Exception:  # a new shape; or a transfer_guard
-            pass
+        except Exception as error:  # a new shape; or a transfer_guard
+            if is_from_handler(error):
+                raise
         if result is None:
             result = put_slowly(array)
         return result if array.nbytes <= _COPIED_AT_ONCE else result.block_until_ready()

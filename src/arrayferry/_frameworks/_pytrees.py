@@ -33,7 +33,7 @@ def find_pytree(cls: type, own: Functions | None) -> Functions | None:
         found, treedef = tree_util.tree_flatten_with_path(old, is_leaf=lambda node: node is not old)
         names = [_name(path[0]) for path, _ in found]
         children = [child for _, child in found]
-        if own is not None and dataclasses.is_dataclass(cls):
+        if own is not None and dataclasses.is_dataclass(old):
             keys, values = own[0](old)
             places = {key: index for index, key in enumerate(keys)}
             if all(places.get(name) is not None for name in names):

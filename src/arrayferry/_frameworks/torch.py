@@ -24,6 +24,7 @@ from arrayferry._core.framework import Array, Batches, Devices, FastPaths, Frame
 from arrayferry._core.messages import with_article
 from arrayferry._core.ownership import obstacle_to_sharing
 from arrayferry._core.speedups import speedups
+from arrayferry._core.type_cache import TypeCache
 from arrayferry._frameworks._torch_rows import Rows, as_rows
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
@@ -161,7 +162,7 @@ def _wait_for(device: torch.device) -> None:
 
 def _made(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor that torch has made; raise if a mode is on in which it has no values."""
-    if not _is_plain(type(tensor)):
+    if not _is_plain[type(tensor)]:
         what = f"torch makes {with_article(type(tensor).__name__)} here, which has no values"
         raise UnsupportedError(what, "convert outside of FakeTensorMode and other dispatch modes")
     return tensor
@@ -275,7 +276,6 @@ def from_private(device: torch.device | Rows | None) -> Callable[[Array], torch.
     return torch.from_numpy if device is None or device.type == "cpu" else None
 
 
-@cache
 def _reader(cls: type[torch.Tensor]) -> Any:
     """Return a reader of plain tensors in C, or None.
 
@@ -309,7 +309,7 @@ def mode() -> Mode:
 def _refuse_if_no_values(tensor: torch.Tensor) -> None:
     import torch
 
-    if not _is_plain(type(tensor)):
+    if not _is_plain[type(tensor)]:
         kind = with_article(type(tensor).__name__)
         raise UnsupportedError(
             f"{kind} computes its values when it is used: there is no memory to convert",
@@ -334,11 +334,13 @@ def _refuse_if_no_values(tensor: torch.Tensor) -> None:
         raise UnsupportedError(what, "convert outside of the transform, and before the storage is resized")
 
 
-@cache
-def _is_plain(cls: type[torch.Tensor]) -> bool:
+def _has_no_dispatch(cls: Any) -> bool:
     import torch
 
     return cls.__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+
+
+_is_plain = TypeCache(_has_no_dispatch)
 
 
 def _bytes_needed(tensor: torch.Tensor) -> int:

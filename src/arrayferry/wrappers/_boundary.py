@@ -318,7 +318,15 @@ class Boundary:
         return _rebuild, (type(self), self._env, self.arguments(), self._scalars)
 
     def _warn(self, to: Converter, name: str, path: Callable[[], str], leaf: Any) -> None:
-        if len(self._warned) < _MANY_WARNINGS and (where := path()) not in self._warned:
+        cls = type(leaf)
+        if framework_of(cls) is None and not isinstance(leaf, (np.generic, complex)):  # of an unknown class
+            known = f"{cls.__module__}.{cls.__qualname__}"
+            if to is self.outgoing and known not in self._warned and len(self._warned) < _MANY_WARNINGS:
+                self._warned.add(known)
+                what = f"{path()}: {with_article(cls.__qualname__)} holds arrays, which stay as they are"
+                how = f"arrayferry.register_container({cls.__qualname__}, values=..., build=...)"
+                warn_caller(f"{what}; to have them converted, call {how}", KeptWarning)
+        elif len(self._warned) < _MANY_WARNINGS and (where := path()) not in self._warned:
             self._warned.add(where)
             what = f"{describe(leaf)} has no counterpart in {to.framework.name}"
             warn_caller(f"{where}: {what}, and stays as it is", KeptWarning)

@@ -1,0 +1,50 @@
+"""Tell errors about a value from those that happen to come up while it is converted.
+
+What a key, a container or a hook raises is about the value, and is told with its path. What a signal handler,
+a tracer or another thread raises in the middle of it is not, and passes as it is.
+"""
+
+from __future__ import annotations
+
+__all__ = ["REFUSALS", "is_from_handler", "is_interruption"]
+
+# What a framework's or a container's own code raises when it cannot do something.
+REFUSALS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    BufferError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Return whether an error is not about the value that was being converted when it was raised."""
+    if isinstance(error, (MemoryError, RecursionError, Warning)) or is_from_handler(error):
+        return True
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    name = "" if traceback is None else str(traceback.tb_frame.f_globals.get("__name__"))
+    # An error of another kind that comes from our own code was raised into it by another thread.
+    return name.partition(".")[0] == "arrayferry" and not isinstance(error, REFUSALS)
+
+
+def is_from_handler(error: BaseException) -> bool:
+    """Return whether an error was raised by a signal handler or a trace function.
+
+    The interpreter calls them with the frame that it interrupts for them, and nobody else does that.
+    """
+    traceback = error.__traceback__
+    while traceback is not None:
+        frame, traceback = traceback.tb_frame, traceback.tb_next
+        code, interrupted = frame.f_code, frame.f_back
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + 1]  # the last may be `*args`
+        for argument in (frame.f_locals.get(name) for name in names):
+            candidates = argument if type(argument) is tuple else (argument,)
+            if interrupted is not None and any(one is interrupted for one in candidates):
+                return True
+    return False
