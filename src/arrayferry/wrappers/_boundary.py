@@ -31,7 +31,7 @@ from arrayferry._core.walk import Slot
 from arrayferry.errors import DeviceError, FerryError, FrameworkWarning, KeptWarning, UnsupportedError
 from arrayferry.spaces.batched import action_space_of
 from arrayferry.spaces.casting import cast_reward, known_dtype
-from arrayferry.spaces.members import Caster, member_caster
+from arrayferry.spaces.members import Caster, member_caster, to_numpy
 from arrayferry.spaces.target import convert_space
 from arrayferry.wrappers._actions import (
     MakesSpaces,
@@ -40,6 +40,7 @@ from arrayferry.wrappers._actions import (
     owner_of_action_space,
 )
 from arrayferry.wrappers._detect import arrays_in, detect_framework
+from arrayferry.wrappers._numbers import each_flag, each_flag_array, each_number, flag_of, number_of
 from arrayferry.wrappers._rows import batch_devices, converted_by, row_reader, split_observation
 
 if TYPE_CHECKING:
@@ -114,9 +115,13 @@ class Boundary:
             self.outgoing._on_array = self.local._on_array = self._learn
         self._set_env_framework("numpy" if env_xp is None else env_xp, None if env_xp is None else env_device)
         walker = self.outgoing._walker
-        self.convert_step: Callable[[list[Any]], tuple[Any, Any, Any, Any, Any]] = walker(
-            self._step_slots(), partial(checked, "step", STEP)
-        ).unpack
+        self._unpack_step = walker(self._step_slots(), partial(checked, "step", STEP)).unpack
+        # The dtypes of each array type that rewards and flags had and that need no cast: no others pass.
+        self._plain_numbers: set[Any] = set()
+        self._plain_flags: set[Any] = set()
+        self.convert_step: Callable[[list[Any]], tuple[Any, Any, Any, Any, Any]] = (
+            self._unpack_step if scalars == "python" else self._convert_arrays
+        )
         self.convert_reset: Callable[[list[Any]], tuple[Any, Any]] = walker(
             [self._observation(), self._info()], partial(checked, "reset", RESET)
         ).unpack
@@ -196,14 +201,15 @@ class Boundary:
     def _reward(self) -> Slot:
         dtype, is_python = self._reward_dtype, self._scalars == "python"
         if dtype is None:
-            return Slot("reward", scalar=self._number, passes=float) if is_python else Slot("reward")
+            slot = Slot("reward", on_keep=self._refuse_kept)
+            return slot._replace(scalar=self._number, passes=float) if is_python else slot
         out = self.outgoing
         to_target = Converter(out.framework, out.device, copy=out.copy)  # without `dtypes`
         finish = self._number if is_python else to_target.take
 
         def cast(reward: Any) -> Any:
             self.learn_from([reward])  # before it is cast
-            return finish(cast_reward(dtype, reward))
+            return finish(cast_reward(dtype, each_number("reward", reward)))
 
         return Slot("reward", scalar=cast)
 
@@ -241,31 +247,70 @@ class Boundary:
 
     # ---- numbers and flags ----------------------------------------------------------------------------
 
-    def _number(self, reward: Any) -> Any:
+    def _number(self, reward: Any, path: str = "reward") -> Any:
         if self._is_learning and (framework := framework_of(type(reward))) is not None:
             self._learn(framework, reward)
         try:
-            # Not float(array): torch and NumPy warn about some arrays that do hold a single number.
-            return float(reward.item() if hasattr(reward, "item") else reward)
-        except (TypeError, ValueError, RuntimeError, OverflowError):
-            return self._converted("reward", reward)  # several rewards: one per objective or agent
+            return number_of(reward)
+        except (TypeError, ValueError, RuntimeError):  # several rewards: one per objective or agent
+            return self._converted(path, each_number(path, reward))
+        except FerryError as error:
+            raise error.at(path)  # noqa: B904  (it is the same error)
 
     def _flag(self, name: str, value: Any) -> Any:
         is_objects = isinstance(value, np.ndarray) and value.dtype.hasobject
-        if container_of(type(value)) is not None or is_objects:  # one flag per agent
-            return self._converted(name, value)
+        if type(value) is not np.bool_ and (is_objects or container_of(type(value)) is not None):
+            return self._converted(name, each_flag(name, value))  # one flag per agent
         try:
-            single = value.item() if hasattr(value, "item") else value
-            if not hasattr(type(single), "__bool__"):
-                raise TypeError("it only has a length")  # noqa: TRY301  # a text, a set, or any object
-            return bool(single)
+            return flag_of(value)
         except (TypeError, ValueError, RuntimeError) as error:
             what = f"{name} is {describe(value)}, not a single bool"
             hint = "is it a vector environment? arrayferry.wrap chooses the right wrapper"
             raise UnsupportedError(what, hint) from error
 
     def _converted(self, name: str, value: Any) -> Any:
-        return self.outgoing._walker([Slot(name)]).convert([value])
+        return self.outgoing._walker([Slot(name, on_keep=self._refuse_kept)]).convert([value])
+
+    def _refuse_kept(self, name: str, path: Callable[[], str], leaf: Any) -> None:
+        what = f"{describe(leaf)} has no counterpart in {self.outgoing.framework.name}"
+        raise UnsupportedError(what, 'cast it, for example by reward_dtype="float64"', path())
+
+    def _convert_arrays(self, box: list[Any]) -> Any:
+        """Convert a step whose rewards and flags become arrays of real numbers, and of bools."""
+        if not self._is_plain(box[0]):
+            self.learn_from(box)
+            box = [self._with_arrays(box.pop())]
+        return self._unpack_step(box)
+
+    def _is_plain(self, result: Any) -> bool:
+        try:
+            _, reward, terminated, truncated, _ = result
+            return (
+                (type(reward), reward.dtype) in self._plain_numbers
+                and (type(terminated), terminated.dtype) in self._plain_flags
+                and (type(truncated), truncated.dtype) in self._plain_flags
+            )
+        except (TypeError, ValueError, AttributeError):  # they are no arrays, or not five values
+            return False
+
+    def _with_arrays(self, result: Any) -> tuple[Any, ...]:
+        obs, reward, *flags, info = checked("step", STEP, result)
+        reward = self._rows("reward", reward, each_number, self._plain_numbers)
+        rows = [self._rows(*pair, each_flag_array, self._plain_flags) for pair in zip(STEP[2:4], flags)]
+        return obs, reward, *rows, info
+
+    def _rows(self, name: str, value: Any, check: Callable[[str, Any], Any], plain: set[Any]) -> Any:
+        """Return rewards or flags, checked; as an array if they are a list with a number per environment."""
+        numbers = check(name, value)
+        is_objects = isinstance(value, np.ndarray) and value.dtype.hasobject
+        if is_objects or type(value) in (list, tuple):
+            with suppress(ValueError, TypeError, FerryError):
+                rows = np.array([*map(to_numpy, numbers)])
+                is_one_each = rows.shape == (getattr(self._env, "num_envs", None),)
+                return rows if is_one_each and not rows.dtype.hasobject else numbers
+        elif numbers is value and hasattr(value, "dtype"):
+            plain.add((type(value), value.dtype))
+        return numbers
 
     # ---- the environment's framework, learned ---------------------------------------------------------
 

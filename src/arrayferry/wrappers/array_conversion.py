@@ -20,7 +20,6 @@ from arrayferry.wrappers._function import (
     module_namespace,
 )
 from arrayferry.wrappers._kinds import hint_for
-from arrayferry.wrappers._prepare import with_arrays
 from arrayferry.wrappers._watch import SanitizeMode
 
 __all__ = [
@@ -95,7 +94,7 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
         super().__init__(
             *(env, env_xp, target_xp, env_device, target_device, *options),
             scalars=scalars,
-            prepare=[with_arrays] if scalars == "target" else [],
+            prepare=[],
             own_options={"scalars": scalars, "as_tensordict": as_tensordict},
         )
 

@@ -1,0 +1,153 @@
+"""Rewards and flags: what counts as a number, and what does not.
+
+A reward is a real number; a flag is a bool, or a number that is 0 or 1. Text, bytes, dates, records, None and
+masked values are neither, whatever `float` and `bool` would make of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
+from math import isinf
+from typing import Any
+
+import numpy as np
+
+from arrayferry._core.containers import OBJECT_ARRAY, container_of, registered_container
+from arrayferry._core.convert import is_registered
+from arrayferry._core.dtypes import cast_exactly, dtype_name
+from arrayferry._core.registry import describe, framework_of
+from arrayferry._core.type_cache import TypeCache
+from arrayferry._core.walk import Handler, Slot, unchanged, walk
+from arrayferry.errors import NarrowingError, UnsupportedError
+from arrayferry.spaces.members import to_numpy
+
+__all__ = ["each_flag", "each_flag_array", "each_number", "flag_of", "number_of"]
+
+# What the names of real dtypes begin with.
+_REAL = "bool", "int", "uint", "float", "bfloat", "longdouble"
+
+# The types of scalars that every `float` holds.
+_EXACT = frozenset({np.float64, np.float32, np.float16, np.int32, np.int16, np.int8, np.uint8})
+
+
+def number_of(value: Any) -> float:
+    """Return a single real number, which may be in an array, as a `float`.
+
+    Raises:
+        TypeError: it is not a number; ValueError or RuntimeError if it is an array of several.
+        NarrowingError: it is an integer that a `float` would round, or a number that would become infinite.
+    """
+    if type(value) in _EXACT:
+        return float(value)
+    item = int(value) if type(value) is np.int64 else _item(value)
+    if not _is_number(item):
+        raise TypeError("it has no `__float__`")
+    try:
+        number = float(item)
+    except OverflowError:
+        number = float("inf")
+    if number != item and (isinf(number) or isinstance(item, int)):
+        raise NarrowingError(f"{describe(item)} that a float cannot hold", "scale the rewards")
+    return number
+
+
+def flag_of(value: Any) -> bool:
+    """Return a single flag, which may be in an array, as a `bool`; errors are those of `number_of`."""
+    if type(value) is np.bool_:
+        return bool(value)
+    item = _item(value)
+    if _is_number(item):
+        with suppress(OverflowError):
+            if (number := float(item)) in (0.0, 1.0):
+                return number == 1.0
+        raise TypeError("it is neither 0 nor 1")
+    is_countable = hasattr(type(item), "__len__")  # and True if it is not empty, which says nothing
+    if item is None or isinstance(item, complex) or is_countable or not hasattr(type(item), "__bool__"):
+        raise TypeError("it is neither True nor False")
+    return bool(item)
+
+
+def _item(value: Any) -> Any:
+    """Return the one object in an array of real numbers or of objects; what is not an array as it is."""
+    if not hasattr(value, "item"):
+        return value
+    if np.ma.is_masked(value) or not _is_real(getattr(value, "dtype", object), "object"):
+        raise TypeError("it is masked, or has no real dtype")
+    item = value.item()
+    return item if type(item) is type(value) else _item(item)  # a longdouble is its own item
+
+
+@lru_cache(maxsize=256)
+def _is_real(dtype: Any, *others: str) -> bool:
+    return dtype_name(dtype).startswith((*_REAL, *others))
+
+
+def _is_number(item: Any) -> bool:
+    # `float` would also parse text and buffers, which have neither method.
+    return hasattr(type(item), "__float__") or hasattr(type(item), "__index__")
+
+
+# ---- in containers and arrays ----------------------------------------------------------------------------
+
+
+def _visitor(noun: str, check: Callable[[Any], Any]) -> Callable[[str, Any], Any]:
+    """Return a function that checks each leaf of a value, which has a name, and casts it where it has to."""
+
+    def visit(leaf: Any, mine: bool) -> Any:
+        try:
+            return check(leaf)
+        except TypeError as error:
+            what = f"{describe(leaf)} is not {noun} ({error})"
+            raise UnsupportedError(what, f"let the environment return {noun}") from error
+
+    def decide(cls: type) -> Handler:
+        if is_registered(cls):
+            return registered_container(cls) or unchanged
+        return unchanged if cls is type(None) else container_of(cls) or visit
+
+    def check_each(name: str, value: Any) -> Any:
+        # Inside a container, None stands for no value: an agent may have none.
+        return walk([value], (Slot(name),), {type(None): visit} if value is None else handlers)[0]
+
+    handlers = TypeCache(decide)
+    return check_each
+
+
+def _real_array(leaf: Any) -> Any:
+    """Return an array of real numbers, or of objects; None if the leaf is no array."""
+    if not isinstance(leaf, np.generic) and framework_of(type(leaf)) is None:
+        return None
+    if np.ma.is_masked(leaf) or not _is_real(leaf.dtype, "object"):
+        raise TypeError("it is masked, or has no real dtype")
+    return leaf.data if isinstance(leaf, np.ma.MaskedArray) else leaf
+
+
+def _check_number(leaf: Any) -> Any:
+    if (array := _real_array(leaf)) is None:
+        return leaf if type(leaf) in (int, float) else number_of(leaf)
+    name = dtype_name(array.dtype)
+    is_bool = name == "bool"
+    return OBJECT_ARRAY if name == "object" else to_numpy(array).astype(float) if is_bool else array
+
+
+def _check_flag(leaf: Any) -> Any:
+    if (array := _real_array(leaf)) is None:
+        return flag_of(leaf)
+    name = dtype_name(array.dtype)
+    if name in ("bool", "object"):
+        return array if name == "bool" else OBJECT_ARRAY
+    flags, lost = cast_exactly(np.asarray(to_numpy(array)), np.dtype(bool))
+    if lost:
+        raise TypeError(f"{lost} is neither 0 nor 1")
+    return flags
+
+
+def _check_flag_array(leaf: Any) -> Any:
+    return np.bool_(flag) if type(flag := _check_flag(leaf)) is bool else flag
+
+
+each_number = _visitor("a real number", _check_number)
+each_flag = _visitor("a bool", _check_flag)
+each_flag_array = _visitor("a bool", _check_flag_array)
