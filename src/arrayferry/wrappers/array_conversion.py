@@ -11,7 +11,7 @@ from gymnasium.utils import RecordConstructorArgs
 from arrayferry._core.convert import Namespace
 from arrayferry._core.messages import refuse_choice
 from arrayferry.errors import UnsupportedError
-from arrayferry.wrappers._base import ArrayT, ConversionWrapper
+from arrayferry.wrappers._base import ArrayT, ConversionWrapper, space_property
 from arrayferry.wrappers._function import (
     Array,
     Device,
@@ -105,3 +105,4 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
             ...
     else:
         step = ConversionWrapper._step
+        observation_space, action_space = map(space_property, ("observation_space", "action_space"))
