@@ -136,7 +136,14 @@ class Boundary:
         slot = Slot(name, on_keep=partial(self._warn, self.incoming))
         to_env = self.incoming._walker([slot]).convert
         cast = member_caster(self.action_space, self.incoming)
-        self._convert_any_action = self._reading_rows(name, lambda action: cast(to_env([action])))
+
+        def convert_any(action: Any) -> Any:
+            try:
+                return cast(to_env([action]))
+            except FerryError as error:
+                raise error.at(name)  # noqa: B904  (it is the same error)
+
+        self._convert_any_action = self._reading_rows(name, convert_any)
         self._convert_known_action = self._reading_rows(name, self._known_action_converter(cast))
         is_first = self._is_learning and not self._has_assumed_numpy
         self.convert_action: Callable[[Any], Any] = (
