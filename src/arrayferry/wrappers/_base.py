@@ -131,6 +131,7 @@ class ConversionWrapper(Generic[ArrayT]):
 
     def _converted_reset(self, box: list[Any]) -> tuple[ArrayT, dict[str, Any]]:
         self._boundary.refresh_action_space()
+        self._boundary.has_answered = True
         if self._prepare_reset:
             box = self._prepared(self._prepare_reset, box)
         return self._boundary.convert_reset(box)

@@ -39,7 +39,7 @@ from arrayferry.wrappers._actions import (
     note_mismatch,
     owner_of_action_space,
 )
-from arrayferry.wrappers._detect import arrays_in, detect_framework
+from arrayferry.wrappers._detect import arrays_in, known_framework, suggested_framework
 from arrayferry.wrappers._numbers import each_flag, each_flag_array, each_number, flag_of, number_of
 from arrayferry.wrappers._rows import batch_devices, converted_by, row_reader, split_observation
 
@@ -83,6 +83,7 @@ class Boundary:
         local: converts everything else that comes out.
         action_space: the space that actions become members of.
         convert_action: from an action to a member of the action space, in the environment's framework.
+        has_answered: whether a reset, or an observation, has come out.
         convert_step: from a list with the only reference to a step's result, to the result for the agent.
         convert_reset: the same for a reset.
     """
@@ -103,7 +104,7 @@ class Boundary:
         self._env, self._action_name = env, action_name
         self._scalars, self._reward_dtype = scalars, known_dtype(reward_dtype)
         self._env_device, self.target_device = env_device, target_device
-        self._is_learning, self._has_assumed_numpy = env_xp is None, False
+        self._is_learning, self._has_assumed, self.has_answered = env_xp is None, False, False
         self._warned: set[str] = set()
         self._take_action_space(action_space_of(env))
         target = find_framework(target_xp)
@@ -145,7 +146,7 @@ class Boundary:
 
         self._convert_any_action = self._reading_rows(name, convert_any)
         self._convert_known_action = self._reading_rows(name, self._known_action_converter(cast))
-        is_first = self._is_learning and not self._has_assumed_numpy
+        is_first = self._is_learning and not self._has_assumed
         self.convert_action: Callable[[Any], Any] = (
             self._convert_first_action if is_first else self._convert_known_action
         )
@@ -224,14 +225,15 @@ class Boundary:
         """Raise if the environment's framework cannot compute here, as JAX cannot in a forked process."""
         if os.getpid() == _IMPORTED_IN:
             return
-        found = detect_framework(self._env) if self._is_learning else None
+        env = self._env
+        found = (known_framework(env) or suggested_framework(env)) if self._is_learning else None
         framework = self.incoming.framework if found is None else found[0]
         framework.devices.find(None)
 
     def convert_options(self, options: _T) -> _T:
         """Convert the arrays in a call's options to the environment's framework; numbers stay numbers."""
         self._refuse_if_unusable()
-        if options and self._is_learning:
+        if options and self._is_learning and next(arrays_in(options), None) is not None:
             self._detect()
         found: _T = self._convert_options(options)
         return found
@@ -322,12 +324,22 @@ class Boundary:
     # ---- the environment's framework, learned ---------------------------------------------------------
 
     def _detect(self) -> None:
-        """Learn the environment's framework before anything goes in; assume NumPy if nothing reveals it."""
-        if not self._has_assumed_numpy and (found := detect_framework(self._env)) is not None:
-            framework, device = found
+        """Learn the environment's framework before any array goes in, or assume one.
+
+        An environment that returned no array so far takes none, as far as we know: NumPy is assumed. If it
+        returned nothing so far, what it holds decides, until an array comes out.
+        """
+        if self._has_assumed:
+            return
+        if (found := known_framework(self._env)) is not None:
             self._is_learning = False
-            self._set_env_framework(framework, device if self._env_device is None else self._env_device)
-        self._has_assumed_numpy = self._is_learning
+        elif not self.has_answered and (found := suggested_framework(self._env)) is not None:
+            name = found[0].name
+            what = f"this environment holds {name} arrays, and is given {name} arrays before it returned any"
+            warn_caller(f'{what}: pass env_xp="{name}", or the framework that it takes', FrameworkWarning)
+        self._has_assumed = self._is_learning
+        if found is not None:
+            self._set_env_framework(found[0], found[1] if self._env_device is None else self._env_device)
 
     def learn_from(self, values: Any) -> None:
         """Learn from what the environment returned, before anything is done to it."""
@@ -339,14 +351,16 @@ class Boundary:
         # Text reveals nothing: environments of every framework return it.
         if self._is_learning and can_make_arrays(framework) and is_known(getattr(array, "dtype", "")):
             here = framework.devices.of(array) if self._env_device is None else self._env_device
-            self._is_learning = False
+            assumed, self._is_learning = self.incoming.framework.name, False
             try:
                 self._set_env_framework(framework, here)
             except FerryError:  # the device does not exist there: learn again next time
                 self._is_learning = True
                 raise
-            if self._has_assumed_numpy and framework.name != "numpy":
-                what = f"this environment returns {framework.name} arrays, but was first given NumPy arrays"
+            if self._has_assumed and framework.name != assumed:
+                what = (
+                    f"this environment returns {framework.name} arrays, but was first given {assumed} arrays"
+                )
                 warn_caller(f'{what}: pass env_xp="{framework.name}"', FrameworkWarning)
         return not self._is_learning
 

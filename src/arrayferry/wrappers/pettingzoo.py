@@ -178,6 +178,7 @@ class AECArrayConversion(_AgentsWrapper[ArrayT], BaseWrapper[Any, ArrayT, Any]):
 
     def _with_cast(self, agent: Any, box: list[Any]) -> list[Any]:
         """Cast an agent's observation, if an option asks for it; None is the selected agent."""
+        self._boundary.has_answered = True
         if self._prepare:  # whose functions take only the observations of all agents together
             self._boundary.learn_from(box)
             obs, *rest = box.pop()
