@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
 from math import isinf
 from typing import Any
 
@@ -79,8 +78,9 @@ def _item(value: Any) -> Any:
     return item if type(item) is type(value) else _item(item)  # a longdouble is its own item
 
 
-@lru_cache(maxsize=256)
 def _is_real(dtype: Any, *others: str) -> bool:
+    if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+        return True
     return dtype_name(dtype).startswith((*_REAL, *others))
 
 
