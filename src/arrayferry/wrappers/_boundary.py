@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
@@ -117,9 +118,8 @@ class Boundary:
         self._set_env_framework("numpy" if env_xp is None else env_xp, None if env_xp is None else env_device)
         walker = self.outgoing._walker
         self._unpack_step = walker(self._step_slots(), partial(checked, "step", STEP)).unpack
-        # The dtypes of each array type that rewards and flags had and that need no cast: no others pass.
-        self._plain_numbers: set[Any] = set()
-        self._plain_flags: set[Any] = set()
+        # The types and dtypes that rewards and flags had which became arrays as they were.
+        self._plain: set[Any] = set()
         self.convert_step: Callable[[list[Any]], tuple[Any, Any, Any, Any, Any]] = (
             self._unpack_step if scalars == "python" else self._convert_arrays
         )
@@ -285,41 +285,26 @@ class Boundary:
         raise UnsupportedError(what, 'cast it, for example by reward_dtype="float64"', path())
 
     def _convert_arrays(self, box: list[Any]) -> Any:
-        """Convert a step whose rewards and flags become arrays of real numbers, and of bools."""
-        if not self._is_plain(box[0]):
+        """Convert a step whose reward becomes an array of real numbers, and its flags arrays of bools."""
+        if (kinds := _kinds(box[0])) not in self._plain:
             self.learn_from(box)
-            box = [self._with_arrays(box.pop())]
+            obs, *values, info = checked("step", STEP, box.pop())
+            checks = each_number, each_flag_array, each_flag_array
+            new = [self._rows(check(name, one)) for check, name, one in zip(checks, STEP[1:4], values)]
+            if kinds is not None and all(map(is_, new, values)):
+                self._plain.add(kinds)
+            box = [(obs, *new, info)]
+            del obs, info  # so that the box alone holds them
         return self._unpack_step(box)
 
-    def _is_plain(self, result: Any) -> bool:
-        try:
-            _, reward, terminated, truncated, _ = result
-            return (
-                (type(reward), reward.dtype) in self._plain_numbers
-                and (type(terminated), terminated.dtype) in self._plain_flags
-                and (type(truncated), truncated.dtype) in self._plain_flags
-            )
-        except (TypeError, ValueError, AttributeError):  # they are no arrays, or not five values
-            return False
-
-    def _with_arrays(self, result: Any) -> tuple[Any, ...]:
-        obs, reward, *flags, info = checked("step", STEP, result)
-        reward = self._rows("reward", reward, each_number, self._plain_numbers)
-        rows = [self._rows(*pair, each_flag_array, self._plain_flags) for pair in zip(STEP[2:4], flags)]
-        return obs, reward, *rows, info
-
-    def _rows(self, name: str, value: Any, check: Callable[[str, Any], Any], plain: set[Any]) -> Any:
-        """Return rewards or flags, checked; as an array if they are a list with a number per environment."""
-        numbers = check(name, value)
-        is_objects = isinstance(value, np.ndarray) and value.dtype.hasobject
-        if is_objects or type(value) in (list, tuple):
-            with suppress(ValueError, TypeError, FerryError):
-                rows = np.array([*map(to_numpy, numbers)])
-                is_one_each = rows.shape == (getattr(self._env, "num_envs", None),)
-                return rows if is_one_each and not rows.dtype.hasobject else numbers
-        elif numbers is value and hasattr(value, "dtype"):
-            plain.add((type(value), value.dtype))
-        return numbers
+    def _rows(self, values: Any) -> Any:
+        """Return a list with a number for each environment as an array, and anything else as it is."""
+        if type(values) in (list, tuple) or (isinstance(values, np.ndarray) and values.dtype.hasobject):
+            with suppress(ValueError):
+                rows = np.array(to_numpy([*values]))
+                if rows.shape == (getattr(self._env, "num_envs", None),) and not rows.dtype.hasobject:
+                    return rows
+        return values
 
     # ---- the environment's framework, learned ---------------------------------------------------------
 
@@ -408,6 +393,14 @@ def _rebuild(kind: type[Boundary], env: Any, arguments: dict[str, Any], scalars:
         if name is not None:
             find_unpickled_framework(name)
     return kind(env, **arguments, scalars=scalars)
+
+
+def _kinds(result: Any) -> Any:
+    """Return the types and dtypes of a step's reward and flags; None if they are not all arrays."""
+    with suppress(TypeError, ValueError, AttributeError):
+        _, reward, terminated, truncated, _ = result
+        return tuple([(type(one), one.dtype) for one in (reward, terminated, truncated)])
+    return None
 
 
 def checked(call: str, names: Sequence[str], values: Any) -> tuple[Any, ...]:

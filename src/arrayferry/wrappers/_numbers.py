@@ -24,10 +24,7 @@ from arrayferry.spaces.members import to_numpy
 
 __all__ = ["each_flag", "each_flag_array", "each_number", "flag_of", "number_of"]
 
-# What the names of real dtypes begin with.
-_REAL = "bool", "int", "uint", "float", "bfloat", "longdouble"
-
-# The types of scalars that every `float` holds.
+# The types of scalars that a `float` always holds.
 _EXACT = frozenset({np.float64, np.float32, np.float16, np.int32, np.int16, np.int8, np.uint8})
 
 
@@ -72,16 +69,17 @@ def _item(value: Any) -> Any:
     """Return the one object in an array of real numbers or of objects; what is not an array as it is."""
     if not hasattr(value, "item"):
         return value
-    if np.ma.is_masked(value) or not _is_real(getattr(value, "dtype", object), "object"):
-        raise TypeError("it is masked, or has no real dtype")
+    if hasattr(value, "dtype"):
+        _refuse_unless_real(value)
     item = value.item()
     return item if type(item) is type(value) else _item(item)  # a longdouble is its own item
 
 
-def _is_real(dtype: Any, *others: str) -> bool:
-    if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
-        return True
-    return dtype_name(dtype).startswith((*_REAL, *others))
+def _refuse_unless_real(array: Any) -> None:
+    is_real = isinstance(array.dtype, np.dtype) and array.dtype.kind in "biufO"
+    names = "bool", "int", "uint", "float", "bfloat"
+    if np.ma.is_masked(array) or not (is_real or dtype_name(array.dtype).startswith(names)):
+        raise TypeError("it is masked, or has no real dtype")
 
 
 def _is_number(item: Any) -> bool:
@@ -92,12 +90,16 @@ def _is_number(item: Any) -> bool:
 # ---- in containers and arrays ----------------------------------------------------------------------------
 
 
-def _visitor(noun: str, check: Callable[[Any], Any]) -> Callable[[str, Any], Any]:
-    """Return a function that checks each leaf of a value, which has a name, and casts it where it has to."""
+def _each(kind: type | None) -> Callable[[str, Any], Any]:
+    """Return a function that checks each leaf of a value, which has a name, and casts it where it has to.
+
+    The leaves are flags of this kind, or numbers if it is None.
+    """
+    noun = "a real number" if kind is None else "a bool"
 
     def visit(leaf: Any, mine: bool) -> Any:
         try:
-            return check(leaf)
+            return _checked(leaf, kind)
         except TypeError as error:
             what = f"{describe(leaf)} is not {noun} ({error})"
             raise UnsupportedError(what, f"let the environment return {noun}") from error
@@ -115,39 +117,21 @@ def _visitor(noun: str, check: Callable[[Any], Any]) -> Callable[[str, Any], Any
     return check_each
 
 
-def _real_array(leaf: Any) -> Any:
-    """Return an array of real numbers, or of objects; None if the leaf is no array."""
+def _checked(leaf: Any, kind: type | None) -> Any:
     if not isinstance(leaf, np.generic) and framework_of(type(leaf)) is None:
-        return None
-    if np.ma.is_masked(leaf) or not _is_real(leaf.dtype, "object"):
-        raise TypeError("it is masked, or has no real dtype")
-    return leaf.data if isinstance(leaf, np.ma.MaskedArray) else leaf
-
-
-def _check_number(leaf: Any) -> Any:
-    if (array := _real_array(leaf)) is None:
-        return leaf if type(leaf) in (int, float) else number_of(leaf)
-    name = dtype_name(array.dtype)
-    is_bool = name == "bool"
-    return OBJECT_ARRAY if name == "object" else to_numpy(array).astype(float) if is_bool else array
-
-
-def _check_flag(leaf: Any) -> Any:
-    if (array := _real_array(leaf)) is None:
-        return flag_of(leaf)
-    name = dtype_name(array.dtype)
-    if name in ("bool", "object"):
-        return array if name == "bool" else OBJECT_ARRAY
-    flags, lost = cast_exactly(np.asarray(to_numpy(array)), np.dtype(bool))
+        if kind is None:
+            return leaf if type(leaf) in (int, float) else number_of(leaf)
+        return kind(flag_of(leaf))
+    _refuse_unless_real(leaf)
+    if (name := dtype_name(leaf.dtype)) == "object":
+        return OBJECT_ARRAY
+    array = leaf.data if isinstance(leaf, np.ma.MaskedArray) else leaf  # its mask hides nothing
+    if (name == "bool") is (kind is not None):
+        return array
+    new, lost = cast_exactly(np.asarray(to_numpy(array)), np.dtype(kind or float))
     if lost:
         raise TypeError(f"{lost} is neither 0 nor 1")
-    return flags
+    return new
 
 
-def _check_flag_array(leaf: Any) -> Any:
-    return np.bool_(flag) if type(flag := _check_flag(leaf)) is bool else flag
-
-
-each_number = _visitor("a real number", _check_number)
-each_flag = _visitor("a bool", _check_flag)
-each_flag_array = _visitor("a bool", _check_flag_array)
+each_number, each_flag, each_flag_array = map(_each, (None, bool, np.bool_))
