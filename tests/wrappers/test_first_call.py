@@ -210,6 +210,13 @@ def test_a_numpy_environment_that_holds_a_tensor_and_returns_numbers_gets_numpy(
     assert type(env.unwrapped.options["start"]) is np.ndarray
 
 
+@pytest.mark.parametrize("twin", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_a_copy_that_was_made_after_the_reset_gets_numpy_too(twin: Any) -> None:
+    env = arrayferry.wrap(Tabular(torch.zeros(2)), "torch")
+    env.reset(seed=1)
+    assert twin(env).step(torch.tensor(1))[0] == 2
+
+
 def test_a_numpy_environment_that_holds_a_tensor_is_believed_when_it_returns_arrays() -> None:
     env = Holder(held=[torch.zeros(2)] * 9)
     wrapped = arrayferry.wrap(env, "torch")

@@ -366,7 +366,8 @@ class Boundary:
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self._env, self.arguments(), self._scalars)
+        arguments = type(self), self._env, self.arguments(), self._scalars
+        return _rebuild, arguments, {"has_answered": self.has_answered}
 
     def _warn(self, to: Converter, name: str, path: Callable[[], str], leaf: Any) -> None:
         if len(self._warned) < _MANY_WARNINGS and (where := path()) not in self._warned:

@@ -36,8 +36,8 @@ def _send(wrapper: Any, call: Any, *args: Any, **kwargs: Any) -> Any:
     if not args:  # the actions are passed by name, which differs
         given = signature(call).bind(**kwargs)
         args, kwargs = given.args, given.kwargs
-    actions, *args = args
-    args, kwargs = boundary.convert_options((args, kwargs))  # such as `env_id`
+    actions = args[0]
+    args, kwargs = boundary.convert_options((args[1:], kwargs))  # such as `env_id`
     try:
         return call(boundary.convert_action(actions), *args, **kwargs)
     except Exception as error:
