@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import datetime
+from collections import ChainMap, OrderedDict, UserDict, defaultdict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -14,7 +18,7 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
 import arrayferry
-from arrayferry.errors import NarrowingError, UnsupportedError
+from arrayferry.errors import CircularError, NarrowingError, UnsupportedError
 from compare import array_type_of, seen
 from toys import Scripted
 
@@ -206,6 +210,75 @@ def test_numbers_of_another_framework(framework: str, target: str) -> None:
         stepped(target, xp.asarray(1j))
     with pytest.raises(UnsupportedError, match="terminated"):
         stepped(target, terminated=xp.asarray(2))
+
+
+class Named(dict[str, Any]):
+    """A dict with a state of its own."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.name, self.make = "a name", list
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+@dataclass
+class Labelled:
+    value: Any
+    label: str = "a label"
+
+
+CONTAINERS: dict[str, Any] = {
+    "dict": dict,
+    "OrderedDict": OrderedDict,
+    "defaultdict": lambda items: defaultdict(list, items),
+    "UserDict": UserDict,
+    "ChainMap": lambda items: ChainMap(items, {}),
+    "MappingProxyType": MappingProxyType,
+    "Named": Named,
+    "list": lambda items: [*items.values()],
+    "deque": lambda items: deque(items.values(), 3),
+    "Pair": lambda items: Pair(*items.values()),
+}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+@pytest.mark.parametrize("options", [{}, {"scalars": "target"}, {"reward_dtype": "float32"}], ids=str)
+def test_numbers_in_containers_of_every_kind(name: str, options: Any) -> None:
+    make = CONTAINERS[name]
+    _, reward, terminated, _, _ = stepped(
+        "numpy", make({"a": 2.0, "b": 1}), make({"a": 1, "b": 0}), **options
+    )
+    assert type(reward) is type(terminated) is type(make({"a": 1, "b": 2}))
+    for value, want in ((reward, [2, 1]), (terminated, [True, False])):
+        items = value.values() if isinstance(value, Mapping) else value
+        assert [seen(one).tolist() for one in items] == want
+    assert getattr(reward, "name", "a name") == "a name"
+    assert getattr(reward, "default_factory", list) is list
+    for bad in ("1e3", np.ma.masked, b"1"):
+        with pytest.raises(UnsupportedError, match=r"^reward.*not a real number"):
+            stepped("numpy", make({"a": 1.0, "b": bad}), **options)
+        with pytest.raises(UnsupportedError, match=r"^terminated.*not a bool"):
+            stepped("numpy", terminated=make({"a": 1.0, "b": bad}), **options)
+
+
+def test_the_fields_of_a_dataclass_are_its_own(target: str) -> None:
+    got = stepped(target, Labelled(np.ones(2, np.float32)), Labelled(True))
+    assert seen(got[1].value).tolist() == [1, 1]
+    assert (got[1].label, got[2].value) == ("a label", True)
+
+
+def test_a_reward_that_contains_itself_is_an_error() -> None:
+    reward: Any = {"a": 1.0}
+    reward["b"] = [reward]
+    for options in ({}, {"scalars": "target"}):
+        with pytest.raises(CircularError, match="reward"):
+            stepped("numpy", reward, **options)
+        with pytest.raises(CircularError, match="terminated"):
+            stepped("numpy", terminated=reward, **options)
 
 
 # ---- scalars="target"
