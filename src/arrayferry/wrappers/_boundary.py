@@ -274,8 +274,9 @@ class Boundary:
             return flag_of(value)
         except (TypeError, ValueError, RuntimeError) as error:
             what = f"{name} is {describe(value)}, not a single bool"
-            hint = "is it a vector environment? arrayferry.wrap chooses the right wrapper"
-            raise UnsupportedError(what, hint) from error
+            is_many = bool(getattr(value, "shape", ()))
+            many = "is it a vector environment? arrayferry.wrap chooses the right wrapper"
+            raise UnsupportedError(what, many if is_many else "let the environment return a bool") from error
 
     def _converted(self, name: str, value: Any) -> Any:
         return self.outgoing._walker([Slot(name, on_keep=self._refuse_kept)]).convert([value])
