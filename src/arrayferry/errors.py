@@ -13,8 +13,8 @@
     └── WorkerError             RuntimeError   a worker did not start, or failed too often
 
 There are two warnings: `KeptWarning`, when a leaf of an observation or action has no counterpart in the
-target and stays as it is; and `FrameworkWarning`, when an environment was assumed to use NumPy but does not,
-or a wrapper that computes with NumPy is applied to an environment of another framework.
+target and stays as it is; and `FrameworkWarning`, when only what an environment holds suggests its framework,
+when another one was assumed, or when a wrapper that computes with NumPy is around an environment of another.
 
 A message says where it happened, what happened, and what to do about it:
 
@@ -143,4 +143,4 @@ class KeptWarning(UserWarning):
 
 
 class FrameworkWarning(UserWarning):
-    """`wrap` assumed NumPy, or a wrapper computes with it, but the environment uses another framework."""
+    """`wrap` assumed a framework, or a wrapper computes with NumPy, and the environment may use another."""

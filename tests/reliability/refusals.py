@@ -357,6 +357,17 @@ ENVIRONMENTS: dict[str, Call] = {
     "wrappers.pettingzoo.AECArrayConversion(parallel environment)": lambda: AECArrayConversion(
         Zoo(), "numpy", "numpy"
     ),
+    "a reward is a text": _step(np.zeros(2), "1e3", False, False, {}),
+    "a reward that a float would round": _step(np.zeros(2), 2**53 + 1, False, False, {}),
+    "rewards of a dtype that the target lacks": lambda: arrayferry.wrap(
+        _Odd(np.zeros(2), np.ones(2, np.longdouble), False, False, {}), "torch"
+    ).step(0),
+    "an action of another dtype, copy=False": lambda: arrayferry.wrap(
+        gym.make("Pendulum-v1"), "numpy", copy=False
+    ).step(np.zeros(1)),
+    "an action that is a list of arrays, copy=False": lambda: arrayferry.wrap(
+        gym.make("Pendulum-v1"), "numpy", copy=False
+    ).step([np.zeros(1, "f4")]),
     "terminated is a text": _step(np.zeros(2), 1.0, "no", False, {}),
     "terminated is an array of two": _step(np.zeros(2), 1.0, np.array([True, False]), False, {}),
 }

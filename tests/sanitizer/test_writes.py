@@ -258,7 +258,7 @@ def test_an_action_that_was_cast_may_be_written_to() -> None:
             action[:] = 0
             return super().step(action)
 
-    env = arrayferry.wrap(Clips(), "numpy", copy=False, sanitize=True)
+    env = arrayferry.wrap(Clips(), "numpy", sanitize=True)
     env.reset()
     action = np.ones(3)  # float64, and the space has float32
     env.step(action)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -11,6 +12,7 @@ from gymnasium import spaces
 
 import arrayferry
 import catalogue
+from arrayferry.errors import SharingError
 from compare import KIN, assert_same_form, seen
 from toys import Recorder
 
@@ -147,3 +149,105 @@ def test_batched_actions_of_a_vector_environment(mode: str, target: str) -> None
     got = [env.actions[0] for env in envs.envs]
     assert got == [3, 1]
     assert [type(action) for action in got] == [np.int64, np.int64]
+
+
+# ---- copy=False: the environment gets the agent's memory, or an error
+
+
+BOX2, WIDE = spaces.Box(-1, 1, (2,)), np.zeros(2)
+NESTED = spaces.Dict(a=spaces.Tuple((BOX2, spaces.Discrete(3))), b=spaces.MultiBinary(2))
+GRAPH = spaces.Graph(BOX2, None)
+REFUSED = {
+    "Box": (BOX2, WIDE, "action"),
+    "integers": (BOX2, np.zeros(2, np.int8), "action"),
+    "MultiDiscrete": (spaces.MultiDiscrete([2, 2]), np.zeros(2, np.int32), "action"),
+    "MultiBinary": (spaces.MultiBinary(2), np.zeros(2, np.int64), "action"),
+    "nested": (NESTED, {"a": (WIDE, 1), "b": np.zeros(2, np.int8)}, 'action["a"][0]'),
+    "nested too": (NESTED, {"a": (WIDE.astype("f4"), 1), "b": np.zeros(2, bool)}, 'action["b"]'),
+    "Sequence": (spaces.Sequence(BOX2), (WIDE.astype("f4"), WIDE), "action[1]"),
+    "stacked Sequence": (spaces.Sequence(BOX2, stack=True), np.zeros((3, 2)), "action"),
+    "Graph": (GRAPH, spaces.GraphInstance(np.zeros((3, 2)), None, None), "action[0]"),
+    "OneOf": (spaces.OneOf([spaces.Discrete(2), BOX2]), (1, WIDE), "action[1]"),
+    "a list of arrays": (spaces.Box(-1, 1, (2, 2)), [WIDE.astype("f4"), WIDE.astype("f4")], "action"),
+}
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_action_that_would_be_copied_is_refused(name: str, framework: str) -> None:
+    pytest.importorskip(framework)
+    space, action, where = REFUSED[name]
+    base = Recorder(space)
+    env = arrayferry.wrap(base, framework, copy=False)
+    env.reset()
+    with pytest.raises(SharingError, match="copy=None") as caught:
+        env.step(arrayferry.convert(action, framework))
+    assert caught.value.where == where
+    assert not base.actions
+    env = arrayferry.wrap(base, framework)
+    env.reset()
+    env.step(arrayferry.convert(action, framework))
+
+
+def test_the_actions_of_a_vector_environment_are_shared_or_refused() -> None:
+    base = gym.vector.SyncVectorEnv([partial(Recorder, BOX2)] * 2)
+    envs = arrayferry.wrap(base, "numpy", copy=False)
+    envs.reset()
+    with pytest.raises(SharingError, match="action: float64"):
+        envs.step(np.zeros((2, 2)))
+    envs.step(np.zeros((2, 2), np.float32))
+
+
+def test_the_actions_of_agents_are_shared_or_refused() -> None:
+    pytest.importorskip("pettingzoo")
+    from zoo import Zoo
+
+    base = Zoo()
+    base.action_space = lambda agent: BOX2  # type: ignore[method-assign]
+    env = arrayferry.wrap(base, "numpy", copy=False)
+    env.reset()
+    agent = env.agents[-1]
+    with pytest.raises(SharingError) as caught:
+        env.step({**dict.fromkeys(env.agents, np.zeros(2, np.float32)), agent: WIDE})
+    assert caught.value.where == f'action["{agent}"]'
+
+
+@pytest.mark.parametrize(
+    ("space", "action"),
+    [
+        (spaces.Discrete(3), 1),
+        (spaces.Discrete(3), np.int8(1)),
+        (spaces.Discrete(3), np.array(1, np.int32)),
+        (spaces.Box(-1, 1, ()), 0.5),
+        (BOX2, [0.5, 0.25]),
+        (spaces.Box(-1, 1, (2, 2)), [[0.5, 0.25], [0.5, 0.25]]),
+        (spaces.MultiDiscrete([2, 2]), (0, 1)),
+        (NESTED, {"a": ([0.5, 0.25], 2), "b": [0, 1]}),
+    ],
+    ids=repr,
+)
+def test_numbers_are_no_memory(space: Any, action: Any) -> None:
+    base = Recorder(space)
+    env = arrayferry.wrap(base, "numpy", copy=False)
+    env.reset()
+    env.step(action)
+    assert base.actions[0] in space
+
+
+def test_an_action_that_has_the_dtype_is_shared() -> None:
+    torch = pytest.importorskip("torch")
+    base = Recorder(spaces.Dict(a=BOX2))
+    env = arrayferry.wrap(base, "torch", copy=False)
+    env.reset(options={"start": (start := torch.zeros(3))})
+    env.step({"a": (action := torch.zeros(2))})
+    start[:] = action[:] = 5
+    assert base.actions[0]["a"].tolist() == [5, 5]
+    assert base.resets[0][1]["start"].tolist() == [5, 5, 5]
+
+
+def test_options_that_would_be_copied_are_refused() -> None:
+    torch, jnp = pytest.importorskip("torch"), pytest.importorskip("jax.numpy")
+    env = arrayferry.wrap(Recorder(xp=jnp), "torch", env_xp="jax", copy=False)
+    with pytest.raises(SharingError) as caught:
+        env.reset(options={"deep": [torch.zeros(3, dtype=torch.float64)]})
+    assert caught.value.where == 'options["deep"][0]'

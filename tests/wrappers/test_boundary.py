@@ -27,7 +27,7 @@ DATES = np.array(["2020-01-01"], "datetime64[D]")
     [
         lambda new: (new(), 1.0, False, False, {}),
         lambda new: (new(), np.float64(1), np.bool_(False), np.array(False), {"x": new()}),
-        lambda new: (new(), np.float32(1), 0, None, {"x": [new(), {"y": new()}], "s": "text", "n": 3}),
+        lambda new: (new(), np.float32(1), 0, np.int64(0), {"x": [new(), {"y": new()}], "s": "text", "n": 3}),
         lambda new: (
             {"x": new(), "when": DATES},
             1,
@@ -116,7 +116,7 @@ class Env(gym.Env):
     def reset(self, *, seed=None, options=None):
         return np.zeros(300), {}
     def step(self, action):
-        return np.zeros(300), 1.0, Flag(), {"big": [1, 2, 3]}, {"x": np.zeros(300)}
+        return np.zeros(300), 1.0, Flag(), {"big": [1, 0, True]}, {"x": np.zeros(300)}
 env = arrayferry.wrap(Env(), "numpy")
 env.reset()
 for _ in range(30):

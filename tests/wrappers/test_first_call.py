@@ -56,23 +56,27 @@ HELD = {
 
 @pytest.mark.parametrize("held", HELD)
 @pytest.mark.parametrize("make", [torch.zeros, jnp.zeros], ids=["torch", "jax"])
-def test_an_environment_gets_its_own_arrays_in_the_first_reset_and_step(make: Any, held: str) -> None:
-    for first in ("reset", "step"):
-        env = Holder(HELD[held](make(2)))
+def test_an_environment_gets_what_it_holds_in_the_first_reset_and_step_with_a_warning(
+    make: Any, held: str
+) -> None:
+    array = np.ones(2, np.float32)
+    for name, arguments in (("reset", {"options": {"start": array}}), ("step", {"action": array})):
+        env = Holder(HELD[held](make(2)), observation=make(2))
         wrapped = arrayferry.wrap(env, "numpy")
-        if first == "reset":
-            wrapped.reset(options={"start": np.ones(2, np.float32)})
-        else:
-            wrapped.step(np.ones(2, np.float32))
+        with pytest.warns(FrameworkWarning, match="holds .* arrays.*env_xp=") as caught:
+            getattr(wrapped, name)(**arguments)
+        assert len(caught) == 1
+        wrapped.step(np.ones(2, np.float32))
         assert isinstance(env.given[0], type(make(2)))
 
 
 def test_what_an_inner_wrapper_holds_is_asked_too() -> None:
-    env = Holder()
+    env = Holder(observation=jnp.zeros(2))
     outer = gym.wrappers.TimeLimit(env, 5)
     outer.memory = [jnp.zeros(2)]
     wrapped = arrayferry.wrap(outer, "torch")
-    wrapped.reset(options={"start": torch.ones(2)})
+    with pytest.warns(FrameworkWarning, match='env_xp="jax"'):
+        wrapped.reset(options={"start": torch.ones(2)})
     assert isinstance(env.given[0], jax.Array)
 
 
@@ -152,7 +156,8 @@ def test_nothing_is_reset_or_stepped_to_find_out() -> None:
             return super().__getattribute__(name)
 
     boundary = arrayferry.wrap(Counting(torch.zeros(2)), "numpy")._boundary
-    boundary.convert_action(np.ones(2, np.float32))
+    with pytest.warns(FrameworkWarning):
+        boundary.convert_action(np.ones(2, np.float32))
     boundary.convert_options({"x": np.ones(2)})
     assert Counting.calls == 0
 
@@ -167,9 +172,134 @@ def test_an_environment_that_holds_itself_can_be_asked() -> None:
 
 @pytest.mark.parametrize("twin", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
 def test_a_copy_that_was_made_before_the_first_call_asks_as_well(twin: Any) -> None:
-    wrapped = twin(arrayferry.wrap(Holder(torch.zeros(2)), "numpy"))
-    wrapped.step(np.ones(2, np.float32))
+    wrapped = twin(arrayferry.wrap(Holder(torch.zeros(2), torch.zeros(2)), "numpy"))
+    with pytest.warns(FrameworkWarning, match='env_xp="torch"'):
+        wrapped.step(np.ones(2, np.float32))
     assert isinstance(wrapped.unwrapped.given[0], torch.Tensor)
+
+
+# ---- what an environment holds is only a hint
+
+
+class Tabular(gym.Env[Any, Any]):
+    """A NumPy environment without arrays, whose actions are keys, and which holds a tensor."""
+
+    observation_space, action_space = spaces.Discrete(3), spaces.Discrete(3)
+
+    def __init__(self, held: Any) -> None:
+        self.reward_model, self.moves = held, {0: 1, 1: 2, 2: 0}
+        self.options: Any = None
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        self.options = options
+        return 0, {}
+
+    def step(self, action: Any) -> Any:
+        return self.moves[action], 1.0, False, False, {}
+
+
+@pytest.mark.parametrize(
+    "held", [torch.zeros(2), jnp.zeros(2), [torch.zeros(2)] * 9], ids=["torch", "jax", "list"]
+)
+def test_a_numpy_environment_that_holds_a_tensor_and_returns_numbers_gets_numpy(held: Any) -> None:
+    env = arrayferry.wrap(gym.wrappers.TimeLimit(Tabular(held), 50), "torch")
+    env.reset(seed=1)
+    for _ in range(4):
+        assert env.step(torch.tensor(1))[0] == 2
+    env.reset(options={"start": torch.zeros(2)})
+    assert type(env.unwrapped.options["start"]) is np.ndarray
+
+
+@pytest.mark.parametrize("twin", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_a_copy_that_was_made_after_the_reset_gets_numpy_too(twin: Any) -> None:
+    env = arrayferry.wrap(Tabular(torch.zeros(2)), "torch")
+    env.reset(seed=1)
+    assert twin(env).step(torch.tensor(1))[0] == 2
+
+
+def test_a_numpy_environment_that_holds_a_tensor_is_believed_when_it_returns_arrays() -> None:
+    env = Holder(held=[torch.zeros(2)] * 9)
+    wrapped = arrayferry.wrap(env, "torch")
+    wrapped.reset()
+    wrapped.step(torch.ones(2))
+    assert type(env.given[-1]) is np.ndarray
+    # Before the first reset it is asked, and said: then what it returns decides.
+    env = Holder(held=[torch.zeros(2)] * 9)
+    wrapped = arrayferry.wrap(env, "torch")
+    with pytest.warns(FrameworkWarning) as caught:
+        wrapped.reset(options={"start": torch.ones(2)})
+    assert ['env_xp="torch"' in str(caught[0].message), 'env_xp="numpy"' in str(caught[1].message)] == [
+        True
+    ] * 2
+    wrapped.step(torch.ones(2))
+    assert type(env.given[-1]) is np.ndarray
+
+
+@pytest.mark.parametrize("make", [torch.zeros, jnp.zeros], ids=["torch", "jax"])
+def test_an_environment_of_another_framework_that_is_reset_first_gets_its_arrays_without_a_warning(
+    make: Any,
+) -> None:
+    env = Holder(held=make(2), observation=make(2))
+    wrapped = arrayferry.wrap(env, "numpy")
+    wrapped.reset(seed=1, options={"level": 3, "names": ["a"]})
+    wrapped.step(np.ones(2, np.float32))
+    assert isinstance(env.given[-1], type(make(2)))
+
+
+def test_env_xp_settles_it_without_a_warning() -> None:
+    for name, kind in (("numpy", np.ndarray), ("torch", torch.Tensor)):
+        env = Holder(held=torch.zeros(2))
+        arrayferry.wrap(env, "jax", env_xp=name).step(jnp.ones(2))
+        assert isinstance(env.given[0], kind)
+
+
+def test_a_vector_environment_that_holds_tensors_is_asked_in_the_same_way() -> None:
+    class Vector(gym.vector.VectorEnv[Any, Any, Any]):
+        num_envs = 2
+        single_observation_space = single_action_space = spaces.Discrete(3)
+        observation_space = action_space = spaces.MultiDiscrete([3, 3])
+
+        def __init__(self, xp: Any) -> None:
+            self.model, self.xp, self.given = torch.zeros(2), xp, None
+
+        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+            return self.xp.zeros(2), {}
+
+        def step(self, actions: Any) -> Any:
+            self.given = actions
+            zeros = self.xp.zeros(2)
+            return zeros, zeros, zeros > 0, zeros > 0, {}
+
+    for xp, kind in ((np, np.ndarray), (torch, torch.Tensor)):
+        envs = arrayferry.wrap(env := Vector(xp), "jax")
+        envs.reset()
+        envs.step(jnp.zeros(2, int))
+        assert type(env.given) is kind
+    with pytest.warns(FrameworkWarning, match='env_xp="torch"'):
+        arrayferry.wrap(Vector(torch), "jax").step(jnp.zeros(2, int))
+
+
+def test_agents_of_an_environment_that_holds_a_tensor() -> None:
+    pytest.importorskip("pettingzoo")
+    from zoo import Zoo, aec
+
+    for make in (Zoo, aec):
+        base = make()
+        base.unwrapped.model = torch.zeros(2)
+        env = arrayferry.wrap(base, "torch")
+        env.reset(seed=1)
+        if make is Zoo:
+            env.step({agent: env.action_space(agent).sample() for agent in env.agents})
+        else:
+            env.last()
+            env.step(env.action_space(env.agent_selection).sample())
+
+
+def test_an_attribute_called_boundary_need_not_be_ours() -> None:
+    env = Holder()
+    env._boundary = np.zeros((2, 2))  # type: ignore[attr-defined]
+    arrayferry.wrap(env, "torch").step(torch.ones(2))
+    assert type(env.given[0]) is np.ndarray
 
 
 # ---- the action space of now
@@ -267,7 +397,7 @@ def test_an_environment_without_arrays_costs_no_question_in_each_step(monkeypatc
     from arrayferry.wrappers import _boundary
 
     asked: list[Any] = []
-    monkeypatch.setattr(_boundary, "detect_framework", lambda env: asked.append(env))
+    monkeypatch.setattr(_boundary, "known_framework", lambda env: asked.append(env))
     wrapped = arrayferry.wrap(gym.make("FrozenLake-v1"), "torch")
     wrapped.reset(seed=1)
     for _ in range(20):

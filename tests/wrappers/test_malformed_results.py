@@ -168,8 +168,8 @@ def test_an_info_that_contains_itself(target: str) -> None:
     assert_recovers(env, target)
 
 
-@pytest.mark.parametrize("reward", [None, "much", {"a": 1.0}], ids=str)
-def test_a_reward_that_is_no_number_is_converted_as_it_is(reward: Any, target: str) -> None:
+@pytest.mark.parametrize("reward", [{"a": 1.0}, {"a": 2, "b": None}, [1.0, [2.5]]], ids=str)
+def test_a_reward_that_is_a_container_is_converted_as_one(reward: Any, target: str) -> None:
     env = wrapped(target, (OBSERVATION, reward, False, False, {}), GOOD)
     assert_crossed(env.step(action(target))[1], reward, target, "reward")
     assert_recovers(env, target)

@@ -99,6 +99,25 @@ def make(case: str, where: Any, env: Any) -> Any:
     return getattr(where, case.strip())(env, *args, **kwargs)
 
 
+class MaskedReward(theirs.vector.NormalizeReward):
+    """Gymnasium's own restarts all rows when some are reset."""
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        rows = (options or {}).get("reset_mask", slice(None))
+        found = self.env.reset(seed=seed, options=options)
+        self.accumulated_reward[rows] = self._prev_dones[rows] = 0
+        return found
+
+
+class Reference:
+    """Gymnasium's wrappers, and what they would be without their faults."""
+
+    NormalizeReward = MaskedReward
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(theirs.vector, name)
+
+
 def vector_of(case: str, mode: AutoresetMode) -> Any:
     return gym.make_vec(CASES[case][0], 3, "sync", vector_kwargs={"autoreset_mode": mode})
 
@@ -143,7 +162,7 @@ def test_vector(case: str, mode: AutoresetMode, framework: str) -> None:
     if refused := refusal(case, theirs.vector, mode):
         assert refusal(case, ours.vector, mode)[:60] == refused[:60]
         return
-    want = play(make(case, theirs.vector, arrayferry.wrap(vector_of(case, mode), "numpy")), "numpy")
+    want = play(make(case, Reference(), arrayferry.wrap(vector_of(case, mode), "numpy")), "numpy")
     view = arrayferry.wrap(vector_of(case, mode), framework)
     if framework == "numpy":
         assert_same(play(make(case, ours.vector, view), framework), want)
@@ -368,3 +387,125 @@ def test_an_info_that_has_the_statistics_already_is_refused() -> None:
     view = arrayferry.wrap(vector_of("RecordEpisodeStatistics", AutoresetMode.NEXT_STEP), "torch")
     with pytest.raises(ValueError, match="episode"):
         play(ours.vector.RecordEpisodeStatistics(ours.vector.RecordEpisodeStatistics(view)), "torch")
+
+
+# ---- what is handed out is the agent's, and a masked reset concerns its rows only
+
+
+def spoil(value: Any) -> None:
+    """Write into everything that an agent has received."""
+    if isinstance(value, dict):
+        for one in list(value.values()):
+            spoil(one)
+        value.clear()
+    elif isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.dtype == object):
+        for one in value:
+            spoil(one)
+    elif hasattr(value, "shape") and not isinstance(value, np.generic):
+        value[...] = ~value if "bool" in str(value.dtype) else 77
+
+
+def play_and_spoil(env: Any, framework: str, *, is_spoilt: bool, steps: int = 60) -> list[Any]:
+    """What an environment returns, with masked resets where it takes them, to an agent that may spoil it."""
+    is_vector = isinstance(env, gym.vector.VectorEnv)
+    resets_itself = is_vector and env.metadata["autoreset_mode"] != AutoresetMode.DISABLED
+    env.action_space.seed(1)
+    received = [env.reset(seed=1)]
+    results = copy.deepcopy(received)
+    for step in range(steps):
+        if is_spoilt:
+            spoil(received)
+        action = arrayferry.convert(np.asarray(env.action_space.sample()), framework)
+        received[:] = [env.step(action)]
+        results.append(copy.deepcopy(received[0]))
+        done = np.asarray(seen(received[0][2]) | seen(received[0][3]))
+        if is_spoilt:
+            spoil(received)
+        if (done.any() and not resets_itself) or step % 20 == 13:
+            mask = done | np.array([False, True, False])
+            options = {"reset_mask": arrayferry.convert(mask, framework)} if is_vector else None
+            if type(env).__name__ == "NormalizeObservation":
+                options = None
+            received[:] = [env.reset(options=options)]
+            results.append(copy.deepcopy(received[0]))
+            if is_spoilt and options is not None:
+                options["reset_mask"][:] = True
+    return results
+
+
+@quiet
+@quieter
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+@pytest.mark.parametrize("case", CASES)
+def test_an_agent_that_writes_into_what_it_receives_changes_nothing(case: str, framework: str) -> None:
+    pytest.importorskip(framework)
+    envs = [make(case, ours, arrayferry.wrap(gym.make(CASES[case][0]), framework)) for _ in range(2)]
+    got, want = (play_and_spoil(env, framework, is_spoilt=one) for env, one in zip(envs, (True, False)))
+    assert_near(got, want, framework)
+
+
+@pytest.mark.parametrize("name", ["DelayObservation", "MaxAndSkipObservation"])
+def test_an_agent_that_writes_into_what_gymnasium_s_own_code_returns(name: str) -> None:
+    envs = [getattr(ours, name)(arrayferry.wrap(gym.make(CART), "numpy"), 2) for _ in range(2)]
+    got, want = (play_and_spoil(env, "numpy", is_spoilt=one) for env, one in zip(envs, (True, False)))
+    assert_near(got, want, "numpy")
+
+
+@quiet
+@quieter
+@pytest.mark.parametrize("mode", AutoresetMode)
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+@pytest.mark.parametrize("case", VECTOR)
+def test_an_agent_of_many_that_writes_into_what_it_receives_changes_nothing(
+    case: str, framework: str, mode: AutoresetMode
+) -> None:
+    pytest.importorskip(framework)
+    if refusal(case, theirs.vector, mode):
+        pytest.skip("Gymnasium refuses it")
+    if not GYMNASIUM_IS_RIGHT:
+        pytest.skip("before Gymnasium 1.4, statistics went on after an episode had ended")
+    envs = [make(case, ours.vector, arrayferry.wrap(vector_of(case, mode), framework)) for _ in range(2)]
+    got, want = (play_and_spoil(env, framework, is_spoilt=one) for env, one in zip(envs, (True, False)))
+    assert_near(got, want, framework)
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch", "jax"])
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_a_masked_reset_restarts_the_sums_of_its_rows_only(framework: str, mode: AutoresetMode) -> None:
+    pytest.importorskip(framework)
+    base = gym.vector.SyncVectorEnv([partial(Counter, 9)] * 3, autoreset_mode=mode)
+    env = ours.vector.NormalizeReward(arrayferry.wrap(base, framework), gamma=1.0)
+    actions = arrayferry.convert(np.zeros(3, int), framework)
+    env.reset(seed=1)
+    for _ in range(3):
+        env.step(actions)
+    env.reset(options={"reset_mask": arrayferry.convert(np.array([True, False, False]), framework)})
+    assert seen(env.accumulated_reward).tolist() == [0, 3, 3]
+    env.step(actions)
+    assert seen(env.accumulated_reward).tolist() == [0.5, 5, 5]
+    env.reset()
+    assert seen(env.accumulated_reward).tolist() == [0, 0, 0]
+
+
+def test_a_reset_that_fails_leaves_the_sums_alone() -> None:
+    env = ours.vector.NormalizeReward(arrayferry.wrap(gym.make_vec(CART, 2), "numpy"))
+    env.reset(seed=1)
+    env.step(np.array([0, 1]))
+    before = env.accumulated_reward.tolist()
+    for options in ({"reset_mask": np.zeros(2, bool)}, {"reset_mask": np.ones(3, bool)}, {"low": "x"}):
+        with pytest.raises((ValueError, TypeError, AssertionError)):
+            env.reset(options=options)
+        assert env.accumulated_reward.tolist() == before != [0, 0]
+
+
+def test_a_reward_is_clipped_into_memory_of_its_own() -> None:
+    class Keeps(gym.vector.SyncVectorEnv):
+        def step(self, actions: Any) -> Any:
+            obs, self.kept, *rest = super().step(actions)
+            return obs, self.kept, *rest
+
+    base = Keeps([Counter, Counter])
+    env = ours.vector.ClipReward(base, 0.0, 0.25)
+    env.reset()
+    assert env.step(np.array([0, 0]))[1].tolist() == [0.25, 0.25]
+    assert base.kept.tolist() == [0.5, 0.5]

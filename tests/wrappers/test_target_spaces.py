@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import gymnasium as gym
@@ -152,3 +154,90 @@ def test_gymnasium_s_wrappers_read_such_spaces(target: str) -> None:
     clipped = gym.wrappers.TransformObservation(env, lambda obs: obs, env.observation_space)
     assert clipped.observation_space == Recorder().observation_space
     assert gym.vector.utils.batch_space(env.action_space, 2).shape == (2, 3)
+
+
+# ---- the space is the one that the environment has at that moment
+
+
+def test_spaces_that_the_environment_replaces_are_followed(target: str, array_type: type) -> None:
+    base = Recorder(spaces.Discrete(2))
+    env = arrayferry.wrap(gym.wrappers.TimeLimit(base, 99), target, spaces="target")
+    outer = arrayferry.wrap(env, "numpy", spaces="target")
+    env.reset()
+    assert env.action_space is env.action_space
+    base.action_space = spaces.Discrete(9, start=100)
+    base.observation_space = spaces.Box(5, 6, (2,))
+    assert (env.action_space.n, env.action_space.start, env.observation_space.shape) == (9, 100, (2,))
+    assert isinstance(env.action_space.sample(), array_type)
+    env.step(env.action_space.sample())
+    assert base.actions[-1] >= 100
+    assert outer.action_space == base.action_space
+    outer.step(outer.action_space.sample())
+    assert base.actions[-1] in base.action_space
+    assert arrayferry.convert(np.full(2, 5.5, np.float32), target) in env.observation_space
+
+
+def test_spaces_that_a_vector_environment_replaces_are_followed(target: str) -> None:
+    base = gym.vector.SyncVectorEnv([Counter, Counter])
+    envs = arrayferry.wrap(base, target, spaces="target")
+    assert envs.action_space.shape == (2,)
+    base.single_action_space, base.action_space = spaces.Discrete(7), spaces.MultiDiscrete([7, 7])
+    base.single_observation_space, base.observation_space = spaces.Box(0, 9, (1,)), spaces.Box(0, 9, (2, 1))
+    assert envs.single_action_space.n == 7
+    assert envs.action_space.nvec.tolist() == [7, 7]
+    assert (envs.single_observation_space.shape, envs.observation_space.shape) == ((1,), (2, 1))
+    assert tuple(envs.observation_space.sample().shape) == (2, 1)
+
+
+def test_a_space_that_is_made_on_each_request_keeps_its_seed() -> None:
+    class Anew(Recorder):
+        count = 1000
+        action_space = property(lambda self: spaces.Discrete(self.count), lambda self, space: None)  # type: ignore[assignment]
+
+    env = arrayferry.wrap(Anew(), "numpy", spaces="target")
+    env.action_space.seed(3)
+    first = [int(env.action_space.sample()) for _ in range(5)]
+    env.action_space.seed(3)
+    assert [int(env.action_space.sample()) for _ in range(5)] == first
+    env.unwrapped.count = 3
+    assert env.action_space.n == 3
+
+
+def test_an_equal_space_with_another_seed_is_another_space() -> None:
+    base = Recorder(spaces.Discrete(1000, seed=1))
+    env = arrayferry.wrap(base, "numpy", spaces="target")
+    env.action_space.sample()
+    base.action_space = spaces.Discrete(1000, seed=5)
+    assert env.action_space.sample() == spaces.Discrete(1000, seed=5).sample()
+
+
+def test_a_space_that_somebody_sets_on_the_wrapper_stays() -> None:
+    for kind in ("env", "target"):
+        env = arrayferry.wrap(Recorder(), "torch" if kind == "env" else "numpy", spaces=kind)
+        env.action_space = mine = spaces.Discrete(3)
+        assert env.action_space is mine
+
+
+def test_copies_follow_their_own_environment() -> None:
+    env = arrayferry.wrap(Recorder(spaces.Discrete(2)), "numpy", spaces="target")
+    assert env.action_space.n == 2
+    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        known = twin.action_space
+        twin.unwrapped.action_space.seed(4)
+        assert known.sample() == spaces.Discrete(2, seed=4).sample()
+        twin.unwrapped.action_space = spaces.Discrete(7)
+        assert (twin.action_space.n, env.action_space.n) == (7, 2)
+
+
+def test_the_spaces_of_agents_are_followed() -> None:
+    pytest.importorskip("pettingzoo")
+    from zoo import Zoo
+
+    base = Zoo()
+    env = arrayferry.wrap(base, "numpy", spaces="target")
+    agent = base.possible_agents[0]
+    before = env.action_space(agent)
+    assert env.action_space(agent) is before
+    base.action_space = lambda agent: new  # type: ignore[method-assign]
+    new = spaces.Discrete(77)
+    assert env.action_space(agent).n == 77

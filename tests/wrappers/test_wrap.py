@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 import arrayferry
 from arrayferry import wrappers
+from arrayferry.errors import FrameworkWarning
 from arrayferry.wrappers import _kinds
 from compare import assert_array, assert_crossed, seen
 from toys import Counter, Lettered, Recorder, Scripted
@@ -201,8 +202,9 @@ def test_rewards_tell_whose_environment_it_is(shape: tuple[int, ...]) -> None:
     env = InJax(1, jnp.ones(shape))
     wrapped = arrayferry.wrap(env, "numpy")
     wrapped.reset()
-    for _ in range(2):
+    with pytest.warns(FrameworkWarning, match='env_xp="jax"'):  # the reset returned no array
         wrapped.step(np.int64(1))
+    wrapped.step(np.int64(1))
     assert isinstance(env.actions[1], type(jnp.ones(())))
 
 
@@ -265,3 +267,68 @@ def test_a_kind_that_is_refused_says_what_to_do(kinds: dict[Any, _kinds.Kind]) -
 def test_num_envs_is_for_environments_that_can_be_multiplied() -> None:
     with pytest.raises(arrayferry.FerryError, match="make_vec"):
         arrayferry.wrap(Counter(), "numpy", num_envs=4)
+
+
+@pytest.mark.parametrize(
+    "options", [{"scalars": "python"}, {"dense_final": False}, {"as_tensordict": False}, {"num_envs": None}]
+)
+def test_an_option_with_its_default_value_is_never_refused(options: Any) -> None:
+    pytest.importorskip("pettingzoo")
+    from zoo import Zoo, aec
+
+    for env in (gym.make("CartPole-v1"), gym.make_vec("CartPole-v1", 2), Zoo(), aec()):
+        arrayferry.wrap(env, "numpy", **options).reset(seed=1)
+
+
+@pytest.mark.parametrize("value", ["target", True])
+def test_an_option_for_another_kind_is_refused(value: Any) -> None:
+    pytest.importorskip("pettingzoo")
+    from zoo import Zoo
+
+    for name in ("scalars",) if value == "target" else ("dense_final", "as_tensordict"):
+        with pytest.raises(TypeError, match=f"{name} is not an option"):
+            arrayferry.wrap(Zoo(), "numpy", **{name: value})
+
+
+def test_methods_take_their_arguments_by_the_names_of_gymnasium_and_pettingzoo() -> None:
+    pytest.importorskip("pettingzoo")
+    from zoo import Zoo, aec
+
+    env = arrayferry.wrap(gym.make("CartPole-v1"), "numpy")
+    env.reset(seed=1, options={})
+    assert len(env.step(action=1)) == 5
+    envs = arrayferry.wrap(gym.make_vec("CartPole-v1", 2), "numpy")
+    envs.reset(seed=1, options={})
+    assert len(envs.step(actions=np.array([0, 1]))) == 5
+    envs.close(terminate=True)
+    agents = arrayferry.wrap(Zoo(), "numpy")
+    agents.reset(1, {})
+    actions = {agent: agents.action_space(agent).sample() for agent in agents.agents}
+    assert len(agents.step(actions=actions)) == 5
+    turns = arrayferry.wrap(aec(), "numpy")
+    turns.reset(1, {})
+    turns.last(observe=False)
+    turns.observe(agent=turns.agent_selection)
+    turns.step(action=turns.action_space(agent=turns.agent_selection).sample())
+
+
+@pytest.mark.parametrize("name", ["action", "actions"])
+def test_actions_are_sent_by_any_name(name: str) -> None:
+    class Sends(gym.vector.SyncVectorEnv):
+        pass
+
+    def send(self: Any, action: Any, env_id: Any = None) -> None:
+        self.sent = action, env_id
+
+    def send_all(self: Any, actions: Any, env_id: Any = None) -> None:
+        self.sent = actions, env_id
+
+    Sends.send = send if name == "action" else send_all  # type: ignore[attr-defined]
+    base = Sends([lambda: gym.make("Pendulum-v1")] * 2)
+    envs: Any = arrayferry.wrap(base, "numpy")
+    for args, kwargs in (((), {name: np.zeros((2, 1))}), ((np.zeros((2, 1)),), {})):
+        envs.send(*args, **kwargs, env_id=[0, 1])
+        assert base.sent[0].dtype == np.float32  # type: ignore[attr-defined]
+        assert base.sent[1] == [0, 1]  # type: ignore[attr-defined]
+    with pytest.raises(TypeError):
+        envs.send()

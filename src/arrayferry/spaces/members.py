@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, singledispatch
 from typing import Any, TypeAlias
 
@@ -12,7 +12,9 @@ from gymnasium import spaces
 
 from arrayferry._core.convert import Converter, keeping_numbers
 from arrayferry._core.dtypes import can_hold, cast_exactly, cast_for, dtype_name, promotes
-from arrayferry.errors import FerryError
+from arrayferry._core.registry import describe
+from arrayferry._core.walk import key_text
+from arrayferry.errors import FerryError, SharingError
 
 __all__ = ["EDGE_LINKS", "Caster", "member_caster", "numpy_converter", "shape_of", "to_numpy"]
 
@@ -46,13 +48,16 @@ def _caster(space: spaces.Space[Any], to_env: Converter) -> Caster:
 @_caster.register(spaces.MultiDiscrete)
 def _(space: Any, to_env: Converter) -> Caster:
     shape, dtype = space.shape, np.dtype(space.dtype)
-    cast_dtype = _dtype_caster(dtype, to_env)
+    cast_dtype, cast_new = _dtype_caster(dtype, to_env), _dtype_caster(dtype, to_env, is_new=True)
 
     def cast(value: Any) -> Any:
         if type(value) is np.ndarray and value.shape == shape:
             return value if value.dtype is dtype else cast_dtype(value)
         if isinstance(value, (list, tuple)):
-            value = _stacked(value, dtype, to_env)
+            stacked = _stacked(value, dtype, to_env)
+            if to_env.copy is False and stacked is not value and any(map(shape_of, value)):
+                raise SharingError("several arrays do not share memory with one", "pass one, or copy=None")
+            return cast_new(stacked) if shape_of(stacked) == shape else stacked
         return cast_dtype(value) if shape_of(value) == shape else value
 
     return cast
@@ -85,9 +90,20 @@ def _by_key(casters: dict[str, Caster]) -> Caster:
     def cast(value: Any) -> Any:
         if not isinstance(value, Mapping) or value.keys() != casters.keys():
             return value
-        return {key: casters[key](value[key]) for key in casters}
+        return dict(zip(casters, _parts(casters.items(), value)))
 
     return cast
+
+
+def _parts(casters: Iterable[tuple[Any, Caster]], value: Any) -> list[Any]:
+    """Return the parts of a value, cast one by one; an error has its path."""
+    parts, key = [], None
+    try:
+        for key, cast in casters:
+            parts.append(cast(value[key]))
+    except FerryError as error:
+        raise error.at(key_text(key))  # noqa: B904  (it is the same error)
+    return parts
 
 
 @_caster.register(spaces.Tuple)
@@ -99,7 +115,7 @@ def _by_position(casters: list[Caster]) -> Caster:
     def cast(value: Any) -> Any:
         if not isinstance(value, (tuple, list)) or len(value) != len(casters):
             return value
-        return tuple(one(item) for one, item in zip(casters, value))
+        return tuple(_parts(enumerate(casters), value))
 
     return cast
 
@@ -109,7 +125,9 @@ def _(space: spaces.Sequence, to_env: Converter) -> Caster:
     if space.stack:
         return _stack_caster(space.feature_space, to_env)
     one = _caster(space.feature_space, to_env)
-    return lambda value: tuple(map(one, value)) if isinstance(value, (tuple, list)) else value
+    return lambda value: (
+        _by_position([one] * len(value))(value) if isinstance(value, (tuple, list)) else value
+    )
 
 
 @_caster.register(spaces.Graph)
@@ -121,7 +139,7 @@ def _(space: spaces.Graph, to_env: Converter) -> Caster:
     def cast(value: Any) -> Any:
         if not isinstance(value, tuple) or len(value) != 3:
             return value
-        return spaces.GraphInstance(nodes(value[0]), edges(value[1]), links(value[2]))
+        return spaces.GraphInstance(*_parts(enumerate((nodes, edges, links)), value))
 
     return cast
 
@@ -132,9 +150,11 @@ def _(space: spaces.OneOf[Any], to_env: Converter) -> Caster:
 
     def cast(value: Any) -> Any:
         try:
-            which, chosen = value
+            which, _ = value
             which = np.int64(operator.index(which))  # not int(), which would truncate
-            return which, casters[which](chosen)
+            return which, *_parts([(1, casters[which])], value)
+        except SharingError:
+            raise
         except (TypeError, ValueError, IndexError):
             return value
 
@@ -183,8 +203,12 @@ def _rounds(number: Any, dtype: np.dtype[Any]) -> bool:
     return number.dtype.kind in "iu" and bool(cast_exactly(number, dtype)[1])
 
 
-def _dtype_caster(dtype: np.dtype[Any], to_env: Converter) -> Caster:
-    """Return a caster to the space's dtype, or to the next one that the environment's framework has."""
+def _dtype_caster(dtype: np.dtype[Any], to_env: Converter, *, is_new: bool = False) -> Caster:
+    """Return a caster to the space's dtype, or to the next one that the environment's framework has.
+
+    Where memory is to be shared, a cast is refused, except of numbers and of arrays that are new.
+    """
+    shares = to_env.copy is False and not is_new
     framework, device = to_env.framework, to_env.device
     known: dict[tuple[Any, frozenset[str]], Caster] = {}
 
@@ -202,7 +226,11 @@ def _dtype_caster(dtype: np.dtype[Any], to_env: Converter) -> Caster:
         key = value.dtype, framework.dtypes(device)
         if key not in known:
             known[key] = decide(*key)
-        return known[key](value)
+        new = known[key](value)
+        if shares and new is not value and value.shape:
+            what = f"{describe(value)} is not {dtype.name}, as the action space declares, and copy=False"
+            raise SharingError(what, f"pass {dtype.name}, or copy=None")
+        return new
 
     return cast
 

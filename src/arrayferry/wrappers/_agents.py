@@ -99,13 +99,11 @@ class AgentsBoundary(Boundary):
             if unknown := [agent for agent in action if agent not in agents]:
                 note_on(error, f"action: no such agent now: {', '.join(map(repr, unknown))}")
 
-    def _number(self, reward: Any) -> Any:
+    def _number(self, reward: Any, path: str = "reward") -> Any:
         number = super()._number
-        return (
-            _each(reward, float, lambda _, one: number(one))
-            if isinstance(reward, Mapping)
-            else number(reward)
-        )
+        if not isinstance(reward, Mapping):
+            return number(reward, path)
+        return _each(reward, float, lambda agent, one: number(one, _path(path, agent)))
 
     def _flag(self, name: str, value: Any) -> Any:
         flag = super()._flag

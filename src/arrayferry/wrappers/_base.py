@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
@@ -18,9 +19,21 @@ from arrayferry.wrappers._prepare import Prepare, cast_reset, cast_step
 from arrayferry.wrappers._tensordict import TensorDictBoundary
 from arrayferry.wrappers._watch import recorded, watched
 
-__all__ = ["ArrayT", "ConversionWrapper", "Pair"]
+__all__ = ["ArrayT", "ConversionWrapper", "Pair", "space_property"]
 
 ArrayT = TypeVar("ArrayT")
+
+
+def space_property(name: str) -> Any:
+    """Return the property for a space of an environment, which may be replaced at any time."""
+    own = f"_{name}"  # where Gymnasium's wrappers keep a space that somebody has set
+    kind = {"of_actions": name.endswith("action_space"), "single": name.startswith("single_")}
+
+    def find(wrapper: Any) -> Any:
+        space = getattr(wrapper, own)
+        return wrapper._space(name, lambda: getattr(wrapper.env, name), **kind) if space is None else space
+
+    return property(find, lambda wrapper, space: setattr(wrapper, own, space), doc=f"The {name}.")
 
 
 class ConversionWrapper(Generic[ArrayT]):
@@ -50,6 +63,8 @@ class ConversionWrapper(Generic[ArrayT]):
         if isinstance(dtypes, str) and dtypes != "space":
             hint = 'pass "space", or a mapping such as {"float64": "float32"}'
             raise OptionError(f"dtypes={dtypes!r} is not valid", hint)
+        # By name, and by agent: the environment's own space, and the same as the agent sees it.
+        self._spaces: dict[Any, tuple[Any, Any]] | None = {} if spaces == "target" else None
         share, by_space = copy is False, isinstance(dtypes, str)
         env = watched(env, sanitize, shared=share)
         casts: Any = None if by_space else dtypes
@@ -63,16 +78,23 @@ class ConversionWrapper(Generic[ArrayT]):
         # Applied to the results of a step or a reset before they are converted. The functions can be pickled.
         self._prepare: list[Prepare] = [partial(self._cast_step, env, share)] * by_space + prepare
         self._prepare_reset: list[Prepare] = [partial(self._cast_reset, env, share)] * by_space
-        if spaces == "target":
-            for name in self._space_names:
-                kind = {"of_actions": name.endswith("action_space"), "single": name.startswith("single_")}
-                setattr(self, name, self._boundary.convert_space(getattr(env, name), **kind))
 
-    _space_names: ClassVar[tuple[str, ...]] = "observation_space", "action_space"
     _cast_step, _cast_reset = staticmethod(cast_step), staticmethod(cast_reset)
 
     def _new_boundary(self, env: Any, *arguments: Any) -> Boundary:
         return Boundary(env, *arguments)
+
+    def _space(self, key: Any, find: Callable[[], Any], *, of_actions: bool, single: bool = False) -> Any:
+        """Return the space that the environment has now as the agent sees it, converted only once."""
+        space = find()
+        if self._spaces is None:
+            return space
+        known, converted = self._spaces.get(key, (None, None))
+        # One that is made on each request is the same as long as it is equal, so that its seed counts.
+        if known is not space and (known != space or find() is space):
+            converted = self._boundary.convert_space(space, of_actions=of_actions, single=single)
+            self._spaces[key] = space, converted
+        return converted
 
     def _record(self, **arguments: Any) -> None:
         RecordConstructorArgs.__init__(self, **arguments)  # type: ignore[arg-type]
@@ -109,6 +131,7 @@ class ConversionWrapper(Generic[ArrayT]):
 
     def _converted_reset(self, box: list[Any]) -> tuple[ArrayT, dict[str, Any]]:
         self._boundary.refresh_action_space()
+        self._boundary.has_answered = True
         if self._prepare_reset:
             box = self._prepared(self._prepare_reset, box)
         return self._boundary.convert_reset(box)

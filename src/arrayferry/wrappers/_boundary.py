@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
@@ -31,7 +32,7 @@ from arrayferry._core.walk import Slot
 from arrayferry.errors import DeviceError, FerryError, FrameworkWarning, KeptWarning, UnsupportedError
 from arrayferry.spaces.batched import action_space_of
 from arrayferry.spaces.casting import cast_reward, known_dtype
-from arrayferry.spaces.members import Caster, member_caster
+from arrayferry.spaces.members import Caster, member_caster, to_numpy
 from arrayferry.spaces.target import convert_space
 from arrayferry.wrappers._actions import (
     MakesSpaces,
@@ -39,7 +40,8 @@ from arrayferry.wrappers._actions import (
     note_mismatch,
     owner_of_action_space,
 )
-from arrayferry.wrappers._detect import arrays_in, detect_framework
+from arrayferry.wrappers._detect import arrays_in, known_framework, suggested_framework
+from arrayferry.wrappers._numbers import each_flag, each_flag_array, each_number, flag_of, number_of
 from arrayferry.wrappers._rows import batch_devices, converted_by, row_reader, split_observation
 
 if TYPE_CHECKING:
@@ -82,6 +84,7 @@ class Boundary:
         local: converts everything else that comes out.
         action_space: the space that actions become members of.
         convert_action: from an action to a member of the action space, in the environment's framework.
+        has_answered: whether a reset, or an observation, has come out.
         convert_step: from a list with the only reference to a step's result, to the result for the agent.
         convert_reset: the same for a reset.
     """
@@ -102,7 +105,7 @@ class Boundary:
         self._env, self._action_name = env, action_name
         self._scalars, self._reward_dtype = scalars, known_dtype(reward_dtype)
         self._env_device, self.target_device = env_device, target_device
-        self._is_learning, self._has_assumed_numpy = env_xp is None, False
+        self._is_learning, self._has_assumed, self.has_answered = env_xp is None, False, False
         self._warned: set[str] = set()
         self._take_action_space(action_space_of(env))
         target = find_framework(target_xp)
@@ -114,9 +117,12 @@ class Boundary:
             self.outgoing._on_array = self.local._on_array = self._learn
         self._set_env_framework("numpy" if env_xp is None else env_xp, None if env_xp is None else env_device)
         walker = self.outgoing._walker
-        self.convert_step: Callable[[list[Any]], tuple[Any, Any, Any, Any, Any]] = walker(
-            self._step_slots(), partial(checked, "step", STEP)
-        ).unpack
+        self._unpack_step = walker(self._step_slots(), partial(checked, "step", STEP)).unpack
+        # The types and dtypes that rewards and flags had which became arrays as they were.
+        self._plain: set[Any] = set()
+        self.convert_step: Callable[[list[Any]], tuple[Any, Any, Any, Any, Any]] = (
+            self._unpack_step if scalars == "python" else self._convert_arrays
+        )
         self.convert_reset: Callable[[list[Any]], tuple[Any, Any]] = walker(
             [self._observation(), self._info()], partial(checked, "reset", RESET)
         ).unpack
@@ -131,9 +137,16 @@ class Boundary:
         slot = Slot(name, on_keep=partial(self._warn, self.incoming))
         to_env = self.incoming._walker([slot]).convert
         cast = member_caster(self.action_space, self.incoming)
-        self._convert_any_action = self._reading_rows(name, lambda action: cast(to_env([action])))
+
+        def convert_any(action: Any) -> Any:
+            try:
+                return cast(to_env([action]))
+            except FerryError as error:
+                raise error.at(name)  # noqa: B904  (it is the same error)
+
+        self._convert_any_action = self._reading_rows(name, convert_any)
         self._convert_known_action = self._reading_rows(name, self._known_action_converter(cast))
-        is_first = self._is_learning and not self._has_assumed_numpy
+        is_first = self._is_learning and not self._has_assumed
         self.convert_action: Callable[[Any], Any] = (
             self._convert_first_action if is_first else self._convert_known_action
         )
@@ -196,14 +209,15 @@ class Boundary:
     def _reward(self) -> Slot:
         dtype, is_python = self._reward_dtype, self._scalars == "python"
         if dtype is None:
-            return Slot("reward", scalar=self._number, passes=float) if is_python else Slot("reward")
+            slot = Slot("reward", on_keep=self._refuse_kept)
+            return slot._replace(scalar=self._number, passes=float) if is_python else slot
         out = self.outgoing
         to_target = Converter(out.framework, out.device, copy=out.copy)  # without `dtypes`
         finish = self._number if is_python else to_target.take
 
         def cast(reward: Any) -> Any:
             self.learn_from([reward])  # before it is cast
-            return finish(cast_reward(dtype, reward))
+            return finish(cast_reward(dtype, each_number("reward", reward)))
 
         return Slot("reward", scalar=cast)
 
@@ -211,14 +225,15 @@ class Boundary:
         """Raise if the environment's framework cannot compute here, as JAX cannot in a forked process."""
         if os.getpid() == _IMPORTED_IN:
             return
-        found = detect_framework(self._env) if self._is_learning else None
+        env = self._env
+        found = (known_framework(env) or suggested_framework(env)) if self._is_learning else None
         framework = self.incoming.framework if found is None else found[0]
         framework.devices.find(None)
 
     def convert_options(self, options: _T) -> _T:
         """Convert the arrays in a call's options to the environment's framework; numbers stay numbers."""
         self._refuse_if_unusable()
-        if options and self._is_learning:
+        if options and self._is_learning and next(arrays_in(options), None) is not None:
             self._detect()
         found: _T = self._convert_options(options)
         return found
@@ -241,41 +256,76 @@ class Boundary:
 
     # ---- numbers and flags ----------------------------------------------------------------------------
 
-    def _number(self, reward: Any) -> Any:
+    def _number(self, reward: Any, path: str = "reward") -> Any:
         if self._is_learning and (framework := framework_of(type(reward))) is not None:
             self._learn(framework, reward)
         try:
-            # Not float(array): torch and NumPy warn about some arrays that do hold a single number.
-            return float(reward.item() if hasattr(reward, "item") else reward)
-        except (TypeError, ValueError, RuntimeError, OverflowError):
-            return self._converted("reward", reward)  # several rewards: one per objective or agent
+            return number_of(reward)
+        except (TypeError, ValueError, RuntimeError):  # several rewards: one per objective or agent
+            return self._converted(path, each_number(path, reward))
+        except FerryError as error:
+            raise error.at(path)  # noqa: B904  (it is the same error)
 
     def _flag(self, name: str, value: Any) -> Any:
         is_objects = isinstance(value, np.ndarray) and value.dtype.hasobject
-        if container_of(type(value)) is not None or is_objects:  # one flag per agent
-            return self._converted(name, value)
+        if type(value) is not np.bool_ and (is_objects or container_of(type(value)) is not None):
+            return self._converted(name, each_flag(name, value))  # one flag per agent
         try:
-            single = value.item() if hasattr(value, "item") else value
-            if not hasattr(type(single), "__bool__"):
-                raise TypeError("it only has a length")  # noqa: TRY301  # a text, a set, or any object
-            return bool(single)
+            return flag_of(value)
         except (TypeError, ValueError, RuntimeError) as error:
             what = f"{name} is {describe(value)}, not a single bool"
-            hint = "is it a vector environment? arrayferry.wrap chooses the right wrapper"
-            raise UnsupportedError(what, hint) from error
+            is_many = bool(getattr(value, "shape", ()))
+            many = "is it a vector environment? arrayferry.wrap chooses the right wrapper"
+            raise UnsupportedError(what, many if is_many else "let the environment return a bool") from error
 
     def _converted(self, name: str, value: Any) -> Any:
-        return self.outgoing._walker([Slot(name)]).convert([value])
+        return self.outgoing._walker([Slot(name, on_keep=self._refuse_kept)]).convert([value])
+
+    def _refuse_kept(self, name: str, path: Callable[[], str], leaf: Any) -> None:
+        what = f"{describe(leaf)} has no counterpart in {self.outgoing.framework.name}"
+        raise UnsupportedError(what, 'cast it, for example by reward_dtype="float64"', path())
+
+    def _convert_arrays(self, box: list[Any]) -> Any:
+        """Convert a step whose reward becomes an array of real numbers, and its flags arrays of bools."""
+        if (kinds := _kinds(box[0])) not in self._plain:
+            self.learn_from(box)
+            obs, *values, info = checked("step", STEP, box.pop())
+            checks = each_number, each_flag_array, each_flag_array
+            new = [self._rows(check(name, one)) for check, name, one in zip(checks, STEP[1:4], values)]
+            if kinds is not None and all(map(is_, new, values)):
+                self._plain.add(kinds)
+            box = [(obs, *new, info)]
+            del obs, info  # so that the box alone holds them
+        return self._unpack_step(box)
+
+    def _rows(self, values: Any) -> Any:
+        """Return a list with a number for each environment as an array, and anything else as it is."""
+        if type(values) in (list, tuple) or (isinstance(values, np.ndarray) and values.dtype.hasobject):
+            with suppress(ValueError):
+                rows = np.array(to_numpy([*values]))
+                if rows.shape == (getattr(self._env, "num_envs", None),) and not rows.dtype.hasobject:
+                    return rows
+        return values
 
     # ---- the environment's framework, learned ---------------------------------------------------------
 
     def _detect(self) -> None:
-        """Learn the environment's framework before anything goes in; assume NumPy if nothing reveals it."""
-        if not self._has_assumed_numpy and (found := detect_framework(self._env)) is not None:
-            framework, device = found
+        """Learn the environment's framework before any array goes in, or assume one.
+
+        An environment that returned no array so far takes none, as far as we know: NumPy is assumed. If it
+        returned nothing so far, what it holds decides, until an array comes out.
+        """
+        if self._has_assumed:
+            return
+        if (found := known_framework(self._env)) is not None:
             self._is_learning = False
-            self._set_env_framework(framework, device if self._env_device is None else self._env_device)
-        self._has_assumed_numpy = self._is_learning
+        elif not self.has_answered and (found := suggested_framework(self._env)) is not None:
+            name = found[0].name
+            what = f"this environment holds {name} arrays, and is given {name} arrays before it returned any"
+            warn_caller(f'{what}: pass env_xp="{name}", or the framework that it takes', FrameworkWarning)
+        self._has_assumed = self._is_learning
+        if found is not None:
+            self._set_env_framework(found[0], found[1] if self._env_device is None else self._env_device)
 
     def learn_from(self, values: Any) -> None:
         """Learn from what the environment returned, before anything is done to it."""
@@ -287,14 +337,16 @@ class Boundary:
         # Text reveals nothing: environments of every framework return it.
         if self._is_learning and can_make_arrays(framework) and is_known(getattr(array, "dtype", "")):
             here = framework.devices.of(array) if self._env_device is None else self._env_device
-            self._is_learning = False
+            assumed, self._is_learning = self.incoming.framework.name, False
             try:
                 self._set_env_framework(framework, here)
             except FerryError:  # the device does not exist there: learn again next time
                 self._is_learning = True
                 raise
-            if self._has_assumed_numpy and framework.name != "numpy":
-                what = f"this environment returns {framework.name} arrays, but was first given NumPy arrays"
+            if self._has_assumed and framework.name != assumed:
+                what = (
+                    f"this environment returns {framework.name} arrays, but was first given {assumed} arrays"
+                )
                 warn_caller(f'{what}: pass env_xp="{framework.name}"', FrameworkWarning)
         return not self._is_learning
 
@@ -315,7 +367,8 @@ class Boundary:
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self._env, self.arguments(), self._scalars)
+        arguments = type(self), self._env, self.arguments(), self._scalars
+        return _rebuild, arguments, {"has_answered": self.has_answered}
 
     def _warn(self, to: Converter, name: str, path: Callable[[], str], leaf: Any) -> None:
         cls = type(leaf)
@@ -350,6 +403,14 @@ def _rebuild(kind: type[Boundary], env: Any, arguments: dict[str, Any], scalars:
         if name is not None:
             find_unpickled_framework(name)
     return kind(env, **arguments, scalars=scalars)
+
+
+def _kinds(result: Any) -> Any:
+    """Return the types and dtypes of a step's reward and flags; None if they are not all arrays."""
+    with suppress(TypeError, ValueError, AttributeError):
+        _, reward, terminated, truncated, _ = result
+        return tuple([(type(one), one.dtype) for one in (reward, terminated, truncated)])
+    return None
 
 
 def checked(call: str, names: Sequence[str], values: Any) -> tuple[Any, ...]:

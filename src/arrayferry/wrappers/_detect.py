@@ -10,30 +10,39 @@ from typing import Any
 
 import numpy as np
 
+from arrayferry._core.convert import Converter
 from arrayferry._core.dtypes import is_known
 from arrayferry._core.framework import Framework
 from arrayferry._core.registry import can_make_arrays, find_framework, framework_of
 
-__all__ = ["arrays_in", "detect_framework"]
+__all__ = ["arrays_in", "known_framework", "suggested_framework"]
 
 # The modules of the classes that Gymnasium's JAX environments and ours derive from.
 _JAX = ("gymnasium.envs.functional_jax_env", "arrayferry.envs._environments")
 
 
-def detect_framework(env: Any) -> tuple[Framework, Any] | None:
+def known_framework(env: Any) -> tuple[Framework, Any] | None:
     """Return the framework and the device of the arrays that an environment takes; None if unknown.
 
-    An inner conversion wrapper knows it; otherwise the environment's class reveals it, or the arrays that it
-    and what it wraps hold. Among those, NumPy arrays reveal nothing, because environments of all frameworks
-    hold some; where they outnumber the others, the answer is None.
+    An inner conversion wrapper knows it, or the environment's class reveals it.
     """
     for layer in _layers(env):
-        if (boundary := getattr(layer, "_boundary", None)) is not None:
-            return boundary.outgoing.framework, boundary.outgoing.device
+        outgoing = getattr(getattr(layer, "_boundary", None), "outgoing", None)
+        if isinstance(outgoing, Converter):
+            return outgoing.framework, outgoing.device
         if (target := vars(layer).get("_target_xp")) is not None:  # a conversion wrapper of Gymnasium's
             return find_framework(target), vars(layer).get("_target_device")
         if any(cls.__module__ in _JAX for cls in type(layer).__mro__):
             return find_framework("jax"), None
+    return None
+
+
+def suggested_framework(env: Any) -> tuple[Framework, Any] | None:
+    """Return what the arrays suggest that an environment, and what it wraps, hold: this is a guess.
+
+    NumPy arrays suggest nothing, because environments of all frameworks hold some; where they outnumber the
+    others, the answer is None.
+    """
     return _most_frequent([array for layer in _layers(env) for array in arrays_in(dict(vars(layer)))])
 
 

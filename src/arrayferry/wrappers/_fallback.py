@@ -6,7 +6,7 @@ from typing import Any
 
 from arrayferry._core.messages import warn_caller
 from arrayferry.errors import FrameworkWarning
-from arrayferry.wrappers._detect import detect_framework
+from arrayferry.wrappers._detect import known_framework, suggested_framework
 
 __all__ = ["ComputesWithNumpy"]
 
@@ -21,10 +21,11 @@ class ComputesWithNumpy:
         """Start an episode."""
         if not self._has_warned:
             self._has_warned = True
-            found = detect_framework(self.env)
+            known = known_framework(self.env)
+            found = known or suggested_framework(self.env)
             if found is not None and found[0].name != "numpy":
-                name, framework = type(self).__name__, found[0].name
-                what = f"{name} computes with NumPy, but the environment inside it returns {framework} arrays"
+                name, framework, verb = type(self).__name__, found[0].name, "returns" if known else "holds"
+                what = f"{name} computes with NumPy, but the environment inside it {verb} {framework} arrays"
                 remedy = f"put it inside the conversion: arrayferry.wrap({name}(env, ...), {framework!r})"
                 warn_caller(f"{what}: {remedy}", FrameworkWarning)
         result: tuple[Any, dict[str, Any]] = super().reset(seed=seed, options=options)  # type: ignore[misc]

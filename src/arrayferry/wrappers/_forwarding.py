@@ -6,6 +6,7 @@ Gymnasium's single wrappers have `get_wrapper_attr` for this; its vector wrapper
 from __future__ import annotations
 
 from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import VectorWrapper
@@ -30,9 +31,13 @@ class Forwarding:
 # ---- methods that carry arrays, with which a step is taken in two calls ----------------------------------
 
 
-def _send(wrapper: Any, call: Any, actions: Any, *args: Any, **kwargs: Any) -> Any:
+def _send(wrapper: Any, call: Any, *args: Any, **kwargs: Any) -> Any:
     boundary = wrapper._boundary
-    args, kwargs = boundary.convert_options((args, kwargs))  # such as `env_id`
+    if not args:  # the actions are passed by name, which differs
+        given = signature(call).bind(**kwargs)
+        args, kwargs = given.args, given.kwargs
+    actions = args[0]
+    args, kwargs = boundary.convert_options((args[1:], kwargs))  # such as `env_id`
     try:
         return call(boundary.convert_action(actions), *args, **kwargs)
     except Exception as error:

@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from arrayferry.spaces.casting import cast_to_space
 from arrayferry.wrappers._autoreset import with_cast_final
 from arrayferry.wrappers._boundary import RESET, STEP, checked
 
-__all__ = ["Prepare", "cast_reset", "cast_step", "with_arrays"]
+__all__ = ["Prepare", "cast_reset", "cast_step"]
 
 # Maps what a step or a reset returned to what is to be converted.
 Prepare: TypeAlias = Callable[[Any], tuple[Any, ...]]
-
-
-def with_arrays(result: Any) -> tuple[Any, ...]:
-    """Return a step's result, with Python bools as NumPy scalars so that they become arrays."""
-    obs, reward, *flags, info = checked("step", STEP, result)
-    return obs, reward, *(np.bool_(flag) if type(flag) is bool else flag for flag in flags), info
 
 
 def cast_step(env: Any, share: bool, result: Any) -> tuple[Any, ...]:

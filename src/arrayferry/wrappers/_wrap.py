@@ -215,8 +215,10 @@ def wrap(
     options |= {"reward_dtype": reward_dtype, "sanitize": sanitize}
     own = {"scalars": scalars, "dense_final": dense_final, "as_tensordict": as_tensordict}
     for name, value in own.items():
-        if value is not None:
-            (options if name in own_options else unknown)[name] = value
+        if name in own_options and value is not None:
+            options[name] = value
+        elif value is not None and value != _DEFAULTS[name]:
+            unknown[name] = value  # type: ignore[assignment]  # it is refused
     refuse_unknown(unknown, dict.fromkeys(["device", "env_xp", *options, *own_options, "num_envs"]), of=kind)
     if env_xp is None and env_device is None:
         env_xp = getattr(type(env), "action_xp", None)
@@ -230,6 +232,10 @@ _OWN_OPTIONS: dict[Any, tuple[str, ...]] = {
     single.ArrayConversion: ("a single environment", "scalars", "as_tensordict"),
     vector.ArrayConversion: ("a vector environment", "dense_final", "as_tensordict"),
 }
+
+
+# What may be passed for an environment of any kind, because it asks for nothing.
+_DEFAULTS = {"scalars": "python", "dense_final": False, "as_tensordict": False}
 
 
 def _adapted(env: Any, num_envs: int | None) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from gymnasium.utils import RecordConstructorArgs
 from arrayferry._core.convert import Namespace
 from arrayferry._core.messages import refuse_choice
 from arrayferry.errors import UnsupportedError
-from arrayferry.wrappers._base import ArrayT, ConversionWrapper
+from arrayferry.wrappers._base import ArrayT, ConversionWrapper, space_property
 from arrayferry.wrappers._function import (
     Array,
     Device,
@@ -20,7 +20,6 @@ from arrayferry.wrappers._function import (
     module_namespace,
 )
 from arrayferry.wrappers._kinds import hint_for
-from arrayferry.wrappers._prepare import with_arrays
 from arrayferry.wrappers._watch import SanitizeMode
 
 __all__ = [
@@ -95,7 +94,7 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
         super().__init__(
             *(env, env_xp, target_xp, env_device, target_device, *options),
             scalars=scalars,
-            prepare=[with_arrays] if scalars == "target" else [],
+            prepare=[],
             own_options={"scalars": scalars, "as_tensordict": as_tensordict},
         )
 
@@ -106,3 +105,4 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
             ...
     else:
         step = ConversionWrapper._step
+        observation_space, action_space = map(space_property, ("observation_space", "action_space"))

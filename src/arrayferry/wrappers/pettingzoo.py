@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal
 
 from pettingzoo.utils.env import AECEnv, ParallelEnv
@@ -16,8 +17,6 @@ from arrayferry.wrappers._agents import AgentsBoundary, AllAgents, cast_agents_r
 from arrayferry.wrappers._base import ArrayT, ConversionWrapper
 
 if TYPE_CHECKING:
-    from gymnasium.spaces import Space
-
     from arrayferry.wrappers._watch import SanitizeMode
 
 __all__ = ["AECArrayConversion", "ParallelArrayConversion"]
@@ -51,8 +50,6 @@ class _AgentsWrapper(ConversionWrapper[ArrayT], Generic[ArrayT]):
             raise UnsupportedError(what, hint)
         self._shares = copy is False
         self._infos: dict[Any, Any] = {}  # converted ones, kept until the next step
-        # By kind and agent: the environment's own space, and the same as the agent sees it.
-        self._spaces: dict[Any, tuple[Any, Any]] | None = {} if spaces == "target" else None
         options = copy, dtypes, reward_dtype, spaces, sanitize
         super().__init__(
             *(env, env_xp, target_xp, env_device, target_device, *options),
@@ -61,30 +58,20 @@ class _AgentsWrapper(ConversionWrapper[ArrayT], Generic[ArrayT]):
             own_options={},
         )
 
-    _space_names = ()  # they are methods
     _cast_step, _cast_reset = staticmethod(cast_agents_step), staticmethod(cast_agents_reset)
 
     def _new_boundary(self, env: Any, *arguments: Any) -> AgentsBoundary:
         self._by_agent = AgentsBoundary(AllAgents(env), *arguments)
         return self._by_agent
 
-    def _space(self, kind: str, agent: Any, space: Space[Any]) -> Any:
-        """Return a space as the agent sees it, converted only once."""
-        if self._spaces is None:
-            return space
-        known, seen = self._spaces.get((kind, agent), (None, None))
-        if known is not space:
-            seen = self._boundary.convert_space(space, of_actions=kind == "action")
-            self._spaces[kind, agent] = space, seen
-        return seen
-
     def observation_space(self, agent: Any) -> Any:
         """Return the observation space of an agent."""
-        return self._space("observation", agent, self.env.observation_space(agent))
+        find = partial(self.env.observation_space, agent)
+        return self._space(("observation", agent), find, of_actions=False)
 
     def action_space(self, agent: Any) -> Any:
         """Return the action space of an agent."""
-        return self._space("action", agent, self.env.action_space(agent))
+        return self._space(("action", agent), partial(self.env.action_space, agent), of_actions=True)
 
     @property
     def observation_spaces(self) -> Any:
@@ -101,7 +88,7 @@ class _AgentsWrapper(ConversionWrapper[ArrayT], Generic[ArrayT]):
     @property
     def state_space(self) -> Any:
         """The space of `state()`, if the environment has it."""
-        return self._space("state", None, self.env.state_space)
+        return self._space("state", lambda: self.env.state_space, of_actions=False)
 
     def state(self) -> Any:
         """Return the global state, in the agents' framework."""
@@ -137,7 +124,9 @@ class ParallelArrayConversion(_AgentsWrapper[ArrayT], BaseParallelWrapper[Any, A
         """Start an episode; arrays in the options may be of any framework."""
         return ConversionWrapper.reset(self, seed=seed, options=options)
 
-    step = ConversionWrapper._step
+    def step(self, actions: Any) -> Any:
+        """Take a step, with each agent's action of any framework."""
+        return self._step(actions)
 
 
 class AECArrayConversion(_AgentsWrapper[ArrayT], BaseWrapper[Any, ArrayT, Any]):
@@ -189,6 +178,7 @@ class AECArrayConversion(_AgentsWrapper[ArrayT], BaseWrapper[Any, ArrayT, Any]):
 
     def _with_cast(self, agent: Any, box: list[Any]) -> list[Any]:
         """Cast an agent's observation, if an option asks for it; None is the selected agent."""
+        self._boundary.has_answered = True
         if self._prepare:  # whose functions take only the observations of all agents together
             self._boundary.learn_from(box)
             obs, *rest = box.pop()

@@ -12,7 +12,7 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from arrayferry._core.convert import Namespace
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers._autoreset import with_dense_final
-from arrayferry.wrappers._base import ArrayT, ConversionWrapper
+from arrayferry.wrappers._base import ArrayT, ConversionWrapper, space_property
 from arrayferry.wrappers._forwarding import Forwarding, converted
 from arrayferry.wrappers._kinds import hint_for
 from arrayferry.wrappers._watch import SanitizeMode
@@ -94,9 +94,10 @@ class ArrayConversion(Forwarding, _Wrapper[ArrayT], RecordConstructorArgs):
             own_options={"dense_final": dense_final, "as_tensordict": as_tensordict},
         )
 
-    _space_names = (*_Wrapper._space_names, "single_observation_space", "single_action_space")
-
     if not TYPE_CHECKING:
+        observation_space, action_space = map(space_property, ("observation_space", "action_space"))
+        single_observation_space = space_property("single_observation_space")
+        single_action_space = space_property("single_action_space")
 
         def __getattr__(self, name: str) -> Any:
             return converted(self, name, super().__getattr__(name))

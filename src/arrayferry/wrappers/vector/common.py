@@ -9,6 +9,7 @@ from gymnasium.wrappers.vector import common as theirs
 
 from arrayferry.wrappers._autoreset import autoreset_mode_of
 from arrayferry.wrappers._place import Place, lift, namespace, place_of
+from arrayferry.wrappers._resets import mask_of
 from arrayferry.wrappers.vector._batches import with_numpy_mask
 
 if not TYPE_CHECKING:  # including names that newer versions add
@@ -34,10 +35,10 @@ class RecordEpisodeStatistics(theirs.RecordEpisodeStatistics):
     def reset(self, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
         """Reset all environments, or those of a mask, and their statistics."""
         options = with_numpy_mask(options)
+        mask = mask_of(options, self.num_envs)
         # A copy, because Gymnasium's environments remove the mask from it.
         found = self.env.reset(seed=seed, options=options and {**options})
-        mask = (options or {}).get("reset_mask")
-        was_reset = np.ones(self.num_envs, bool) if mask is None else np.asarray(mask)
+        was_reset = np.ones(self.num_envs, bool) if mask is None else mask
         place, others = place_of(found[0]), self._ended & ~was_reset
         self.prev_dones, self._ended = was_reset, was_reset
         self._move(place)
@@ -88,7 +89,7 @@ class RecordEpisodeStatistics(theirs.RecordEpisodeStatistics):
         infos[key] = {
             name: xp.where(self.prev_dones, one, xp.zeros_like(one)) for name, one in statistics.items()
         }
-        infos[mask] = self.prev_dones
+        infos[mask] = self.prev_dones | self.prev_dones  # a copy, which the agent may write to
         self.episode_count += int(np.sum(ended))
         self.time_queue.extend(times[ended])
         self.return_queue.extend(lift(None, self.episode_returns)[ended])

@@ -8,7 +8,9 @@ from gymnasium.wrappers.vector import stateful_reward as theirs
 
 from arrayferry.wrappers._autoreset import autoreset_mode_of
 from arrayferry.wrappers._place import lift, namespace, place_of
+from arrayferry.wrappers._resets import mask_of
 from arrayferry.wrappers._statistics import discounted, scaled, update
+from arrayferry.wrappers.vector._batches import with_numpy_mask
 
 if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.vector.stateful_reward import *  # noqa: F403
@@ -25,10 +27,14 @@ class NormalizeReward(theirs.NormalizeReward):
         self._is_same_step = autoreset_mode_of(env) is AutoresetMode.SAME_STEP
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
-        """Reset the environments and the accumulated rewards."""
-        self.accumulated_reward = np.zeros(self.num_envs, np.float32)
-        self._prev_dones = np.zeros(self.num_envs, np.float32)
-        return super().reset(seed=seed, options=options)
+        """Reset all environments, or those of a mask, and their accumulated rewards."""
+        mask = mask_of(with_numpy_mask(options), self.num_envs)
+        found = self.env.reset(seed=seed, options=options)
+        for name in ("accumulated_reward", "_prev_dones"):
+            before = lift(None, getattr(self, name))
+            was_reset = np.ones(self.num_envs, bool) if mask is None else mask
+            setattr(self, name, np.where(was_reset, np.zeros_like(before), before))
+        return found
 
     def step(self, actions: Any) -> Any:
         """Take a step, and normalize its rewards."""

@@ -25,8 +25,6 @@ class ClipReward(theirs.ClipReward):
 
     def rewards(self, rewards: Any) -> Any:
         """Return rewards within the bounds."""
-        clipped = self.wrapper.func(rewards)
-        if place_of(rewards) is not None:
-            return clipped
-        rewards[...] = clipped  # in their own dtype, as Gymnasium does
-        return rewards
+        clipped: Any = self.wrapper.func(rewards)
+        # In their own dtype, as in Gymnasium, but not in their own memory.
+        return clipped if place_of(rewards) is not None else clipped.astype(rewards.dtype, copy=False)

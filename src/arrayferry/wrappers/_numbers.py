@@ -1,0 +1,163 @@
+"""Rewards and flags: what counts as a number, and what does not.
+
+A reward is a real number; a flag is a bool, or a number that is 0 or 1. Text, bytes, dates, records, None and
+masked values are neither, whatever `float` and `bool` would make of them.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap, UserDict, UserList
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from math import isinf
+from typing import Any
+
+import numpy as np
+
+from arrayferry._core.containers import OBJECT_ARRAY, container_of, registered_container
+from arrayferry._core.convert import is_registered
+from arrayferry._core.dtypes import cast_exactly, dtype_name
+from arrayferry._core.registry import describe, framework_of
+from arrayferry._core.type_cache import TypeCache
+from arrayferry._core.walk import Container, Handler, Slot, unchanged, walk
+from arrayferry.errors import NarrowingError, UnsupportedError
+from arrayferry.spaces.members import to_numpy
+
+__all__ = ["each_flag", "each_flag_array", "each_number", "flag_of", "number_of"]
+
+# The types of scalars that a `float` always holds.
+_EXACT = frozenset({np.float64, np.float32, np.float16, np.int32, np.int16, np.int8, np.uint8})
+
+
+def number_of(value: Any) -> float:
+    """Return a single real number, which may be in an array, as a `float`.
+
+    Raises:
+        TypeError: it is not a number; ValueError or RuntimeError if it is an array of several.
+        NarrowingError: it is an integer that a `float` would round, or a number that would become infinite.
+    """
+    if type(value) in _EXACT:
+        return float(value)
+    item = int(value) if type(value) is np.int64 else _item(value)
+    if not _is_number(item):
+        raise TypeError("it has no `__float__`")
+    try:
+        number = float(item)
+    except OverflowError:
+        number = float("inf")
+    if number != item and (isinf(number) or isinstance(item, int)):
+        raise NarrowingError(f"{describe(item)} that a float cannot hold", "scale the rewards")
+    return number
+
+
+def flag_of(value: Any) -> bool:
+    """Return a single flag, which may be in an array, as a `bool`; errors are those of `number_of`."""
+    if type(value) is np.bool_:
+        return bool(value)
+    item = _item(value)
+    if _is_number(item):
+        with suppress(OverflowError):
+            if (number := float(item)) in (0.0, 1.0):
+                return number == 1.0
+        raise TypeError("it is neither 0 nor 1")
+    is_countable = hasattr(type(item), "__len__")  # and True if it is not empty, which says nothing
+    if item is None or isinstance(item, complex) or is_countable or not hasattr(type(item), "__bool__"):
+        raise TypeError("it is neither True nor False")
+    return bool(item)
+
+
+def _item(value: Any) -> Any:
+    """Return the one object in an array of real numbers or of objects; what is not an array as it is."""
+    if not hasattr(value, "item"):
+        return value
+    if hasattr(value, "dtype"):
+        _refuse_unless_real(value)
+    item = value.item()
+    return item if type(item) is type(value) else _item(item)  # a longdouble is its own item
+
+
+def _refuse_unless_real(array: Any) -> None:
+    is_real = isinstance(array.dtype, np.dtype) and array.dtype.kind in "biufO"
+    names = "bool", "int", "uint", "float", "bfloat"
+    if np.ma.is_masked(array) or not (is_real or dtype_name(array.dtype).startswith(names)):
+        raise TypeError("it is masked, or has no real dtype")
+
+
+def _is_number(item: Any) -> bool:
+    # `float` would also parse text and buffers, which have neither method.
+    return hasattr(type(item), "__float__") or hasattr(type(item), "__index__")
+
+
+# ---- in containers and arrays ----------------------------------------------------------------------------
+
+
+def _each(kind: type | None) -> Callable[[str, Any], Any]:
+    """Return a function that checks each leaf of a value, which has a name, and casts it where it has to.
+
+    The leaves are flags of this kind, or numbers if it is None.
+    """
+    noun = "a real number" if kind is None else "a bool"
+
+    def visit(leaf: Any, mine: bool) -> Any:
+        try:
+            return _checked(leaf, kind)
+        except TypeError as error:
+            what = f"{describe(leaf)} is not {noun} ({error})"
+            raise UnsupportedError(what, f"let the environment return {noun}") from error
+
+    def decide(cls: type) -> Handler:
+        if is_registered(cls) or cls is type(None) or cls is _State:
+            return registered_container(cls) or unchanged
+        container = container_of(cls)
+        return visit if container is None else _items_of(container)
+
+    def check_each(name: str, value: Any) -> Any:
+        # Inside a container, None stands for no value: an agent may have none.
+        return walk([value], (Slot(name),), {type(None): visit} if value is None else handlers)[0]
+
+    handlers = TypeCache(decide)
+    return check_each
+
+
+class _State:
+    """What a container carries besides its items, such as a `default_factory`: not a number."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _items_of(container: Container) -> Container:
+    """Return how to open only the items of a container."""
+
+    def open_items(old: Any) -> Any:
+        keys, values = container.open(old)
+        is_view = isinstance(old, (UserDict, UserList, ChainMap))  # its items are in an attribute
+        count = None if is_view else getattr(keys, "n_items", None)
+        values = [*values]
+        return keys, values if count is None else [*values[:count], *map(_State, values[count:])]
+
+    def build(old: Any, keys: Any, new: list[Any]) -> Any:
+        return container.build(old, keys, [one.value if type(one) is _State else one for one in new])
+
+    return replace(container, open=open_items, build=build)
+
+
+def _checked(leaf: Any, kind: type | None) -> Any:
+    if not isinstance(leaf, np.generic) and framework_of(type(leaf)) is None:
+        if kind is None:
+            return leaf if type(leaf) in (int, float) else number_of(leaf)
+        return kind(flag_of(leaf))
+    _refuse_unless_real(leaf)
+    if (name := dtype_name(leaf.dtype)) == "object":
+        return OBJECT_ARRAY
+    array = leaf.data if isinstance(leaf, np.ma.MaskedArray) else leaf  # its mask hides nothing
+    if (name == "bool") is (kind is not None):
+        return array
+    new, lost = cast_exactly(np.asarray(to_numpy(array)), np.dtype(kind or float))
+    if lost:
+        raise TypeError(f"{lost} is neither 0 nor 1")
+    return new
+
+
+each_number, each_flag, each_flag_array = map(_each, (None, bool, np.bool_))
