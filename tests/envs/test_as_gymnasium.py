@@ -538,7 +538,7 @@ def test_what_a_reset_gives_is_widened_to_what_a_step_gives(monkeypatch: pytest.
 
     env = registered(
         monkeypatch,
-        lambda key: (0, jnp.array([1]), {"a": 2, "only": 3}),
+        lambda key: (0, jnp.array([1], jnp.int16), {"a": 2, "only": 3}),
         lambda key, state, action: (state + 0.5, jnp.array([1.5]), 1.0, True, False, {"a": 2.5}),
     )
     for envs in as_gymnasium(env), as_gymnasium(env, 2):

@@ -5,7 +5,8 @@ a key, the number of steps since its reset, and whether its episode is over. It 
 arrays, because every container at the boundary of a compiled function costs JAX time, and it is donated: a
 step reuses its memory. Nothing else that is returned shares that memory.
 
-Keys derive from the seed. An environment begins with `jax.random.PRNGKey(seed)`. Each reset does
+Keys derive from the seed. An environment begins with `jax.random.PRNGKey(seed)`, a raw key of threefry2x32
+whatever JAX's default is: under `vmap`, the rbg generators draw from the first key alone. Each reset does
 `key, reset_key = jax.random.split(key)`, and step `t` of the episode, counted from 1, gets
 `jax.random.fold_in(key, t)`. So nothing that happens in an episode changes how the next one begins, and
 packages that draw no random numbers in a step do not pay for keys.
@@ -13,18 +14,21 @@ packages that draw no random numbers in a step do not pay for keys.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from arrayferry._core.messages import note_on
+from arrayferry._core.dtypes import can_hold
+from arrayferry._core.messages import note_on, with_article
 from arrayferry._frameworks.jax import refuse_if_forked
 from arrayferry.envs._interface import Interface, interface_of
 from arrayferry.envs._packing import PackedArrays
 from arrayferry.envs._spaces import is_outside, members_of, shape_of, space_of
-from arrayferry.errors import UnsupportedError
+from arrayferry.errors import OptionError, UnsupportedError
 
 __all__ = ["Engine", "Outcome", "keys_of"]
 
@@ -50,8 +54,8 @@ class Outcome(NamedTuple):
         over: which environments were reset in this step; None if none ever are.
         final: the observation and the info with which their episodes ended, if any did; None unless
             `SAME_STEP`.
-        status: for many, whether any environment was reset, any action was outside its space, and any episode
-            was over before the step. For one, whether the action was outside its space, followed by reward,
+        status: for many, whether any environment was reset, the first one whose action was outside its space
+            or -1, and whether any episode was over before the step. For one, whether the action was outside its space, followed by reward,
             terminated and truncated, which are None above, if these are scalars.
     """
 
@@ -85,6 +89,7 @@ class Engine:
     ) -> None:
         import jax
 
+        self._config, self._is_wide = jax.config, jax.config.jax_enable_x64
         self.env, self.num_envs = env, num_envs
         self.autoreset_mode = autoreset_mode
         self.interface = interface_of(env) if interface is None else interface
@@ -98,7 +103,7 @@ class Engine:
         self._keeps_done = not is_single and autoreset_mode is not AutoresetMode.SAME_STEP
         self._structure = jax.tree.structure(self._kept(self._shapes[0]))
         self.start = jax.jit(self._start_single if is_single else self._start_all)
-        self.world_state = jax.jit(self._world_state)
+        self._world_state = jax.jit(self.interface.world_state or (lambda state: None))
         self.restart = jax.jit(self._restart, donate_argnums=0)
         self.step = jax.jit(self._step_single if is_single else self._step_all_and_keep, donate_argnums=0)
         self.step_for_host = jax.jit(self._step_all_for_host, donate_argnums=0)
@@ -110,51 +115,68 @@ class Engine:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Engine, (self.env, self.num_envs, self.autoreset_mode, self.max_episode_steps)
+        arguments = self.env, self.num_envs, self.autoreset_mode, self.max_episode_steps
+        return _remade, (self._is_wide, *arguments)
+
+    def refuse_changes(self) -> None:
+        """Refuse to go on in a forked process, or with another `jax_enable_x64` than in the beginning."""
+        refuse_if_forked()
+        if self._config.jax_enable_x64 != self._is_wide:
+            was, now = ("on", "off") if self._is_wide else ("off", "on")
+            what = f"jax_enable_x64 was {was} when {self.interface.name} was made, and is {now}: dtypes differ"
+            raise UnsupportedError(what, "set it before you make the environment, and leave it")
 
     # ---- what is known before anything runs -----------------------------------------------------------
 
-    def _measure(self) -> tuple[Carry, Any, Any, Any]:
+    def _measure(self) -> tuple[Carry, Any, dict[str, Any], dict[str, Any]]:
         """Return the shapes of one environment's carry and observation, and infos of a reset and a step."""
         import jax
 
-        carry, obs, reset_info = jax.eval_shape(self._start_one, keys_of([0])[0])
         action = members_of(self.interface.action_space)
-        after, _ = jax.eval_shape(self._step_one, carry, action)
-        self._refuse_another("the state", carry, after)
-        carry = jax.tree.map(lambda leaf: shape_of(leaf.shape, leaf.dtype), after)
-        # Once more: an int from the reset may now be a float.
-        after, outcome = jax.eval_shape(self._step_one, carry, action)
-        self._refuse_another("the state", carry, after)
-        self._refuse_another("the state", after, carry)
-        self._refuse_another("the observation", obs, outcome.obs)
-        self._refuse_other_infos(reset_info, outcome.info)
-        return carry, outcome.obs, reset_info, outcome.info
+        begun, obs, reset_info = jax.eval_shape(self._start_one, keys_of([0])[0])
+        carry, joined = None, _strong(begun)
+        while jax.tree.leaves(joined) != jax.tree.leaves(carry):  # given a wider dtype, a step may widen others
+            before, carry = (begun if carry is None else joined), joined
+            after, outcome = jax.eval_shape(self._step_one, carry, action)
+            joined = self._joined("the state", before, after)
+        obs = self._joined("the observation", obs, outcome.obs)
+        return carry, obs, *self._joined_infos(reset_info, outcome.info)
 
-    def _refuse_another(self, what: str, reset: Any, step: Any) -> None:
-        """Refuse a reset's value whose form is not a step's, unless the step's dtype can hold it."""
+    def _joined(self, what: str, reset: Any, step: Any) -> Any:
+        """Return a reset's shapes in dtypes that hold a step's values as well; refuse those without one."""
         import jax
-        import jax.numpy as jnp
 
-        structures: list[Any] = [jax.tree.structure(one) for one in (reset, step)]
-        leaves, others = jax.tree.leaves(reset), jax.tree.leaves(step)
-        fits = structures[0] == structures[1] and all(
-            one.shape == other.shape
-            and (one.dtype == other.dtype or jnp.promote_types(one.dtype, other.dtype) == other.dtype)
-            for one, other in zip(leaves, others)
-        )
-        if not fits:
-            what = f"{what} of {self.interface.name} has a different structure, shape or dtype after a step"
-            raise UnsupportedError(what, "JAX needs the same after a reset and after each step")
+        def join(one: Any, other: Any) -> Any:
+            # Only a small int of Python's is still weakly typed: it is held by the dtypes of all numbers.
+            held = [np.uint8 if leaf.weak_type else leaf.dtype for leaf in (one, other)]
+            if one.shape == other.shape and can_hold(other.dtype, held[0]):
+                return shape_of(other.shape, other.dtype)
+            if one.shape == other.shape and can_hold(one.dtype, held[1]):
+                return shape_of(one.shape, one.dtype)
+            raise refused(f"{_described(one)} after a reset, {_described(other)} after a step")
 
-    def _refuse_other_infos(self, reset: dict[str, Any], step: dict[str, Any], path: str = "info") -> None:
-        """Refuse infos that have a common part in different forms; a part may be missing in one of them."""
+        def refused(detail: str) -> UnsupportedError:
+            but = f"{what} of {self.interface.name} has a different structure, shape or dtype after a step"
+            hint = "JAX needs the same after a reset and after each step, or a dtype that can hold the other"
+            return UnsupportedError(f"{but}: {detail}", hint)
+
+        structures: list[Any] = [jax.tree.structure(tree) for tree in (reset, step)]
+        if structures[0] != structures[1]:
+            raise refused("its containers or their keys differ")
+        return jax.tree.map(join, reset, step)
+
+    def _joined_infos(
+        self, reset: dict[str, Any], step: dict[str, Any], path: str = "info"
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the shapes of infos, in joint dtypes where both have a part; others may be in one of them."""
+        reset, step = dict(reset), dict(step)
         for key in reset.keys() & step.keys():
             parts, where = (reset[key], step[key]), f"{path}[{key!r}]"
             if all(isinstance(part, dict) for part in parts):
-                self._refuse_other_infos(*parts, where)
+                reset[key], step[key] = self._joined_infos(*parts, where)
             else:
-                self._refuse_another(where, *parts)
+                reset[key] = step[key] = self._joined(where, *parts)
+        return _strong(reset), _strong(step)
 
     @property
     def observation_space(self) -> Any:
@@ -172,45 +194,105 @@ class Engine:
         import jax
         import jax.numpy as jnp
 
-        key, reset_key = jax.random.split(key)
-        with self._noting("reset"):
+        with self._tracing("reset"):
+            key, reset_key = jax.random.split(key)
             state, obs, info = self.interface.reset(reset_key)
-        return Carry(_arrays(state), key, jnp.int32(0), jnp.bool_(False)), _arrays(obs), _arrays(info)
+        carry = Carry(self._arrays("state", state), key, jnp.int32(0), jnp.bool_(False))
+        return carry, self._arrays("obs", obs), self._info(info)
 
     def _trace_step(self, carry: Carry, action: Any) -> tuple[Carry, Outcome]:
         import jax
-        import jax.numpy as jnp
 
         time = carry.time + 1
-        with self._noting("step"):
+        with self._tracing("step"):
             state, obs, reward, terminated, truncated, info = self.interface.step(
                 jax.random.fold_in(carry.key, time), carry.state, action
             )
-        terminated, truncated = jax.tree.map(_flag, (terminated, truncated))
+        terminated, truncated = self._flags("terminated", terminated), self._flags("truncated", truncated)
         if self.limit is not None:
-            truncated = jax.tree.map(lambda flag: flag | (time >= self.limit), truncated)
-        flags = jax.tree.map(lambda *both: both[0] | both[1], terminated, truncated)
-        done = jnp.stack(jax.tree.leaves(flags)).all()
-        outcome = Outcome(
-            _arrays(obs), _arrays(reward), terminated, truncated, _arrays(info), None, None, None
-        )
-        return Carry(_arrays(state), carry.key, time, done), outcome
+            truncated = truncated | (time >= self.limit)
+        done = (terminated | truncated).all()
+        reward = self._each("reward", reward) if self.interface.agents else self._arrays("reward", reward)
+        obs, info = self._arrays("obs", obs), self._info(info)
+        outcome = Outcome(obs, _as(reward, reward), terminated, truncated, info, None, None, None)
+        return Carry(self._arrays("state", state), carry.key, time, done), outcome
 
-    def _noting(self, method: str) -> _Noting:
+    @contextmanager
+    def _tracing(self, method: str) -> Iterator[None]:
+        """Let keys be what is documented, and add a note to what an environment raises."""
         many = "" if self.num_envs is None else f" for {self.num_envs} environments"
-        return _Noting(
-            f"raised while JAX traced {method} of {self.interface.name}{many}: it must be pure JAX"
-        )
+        try:
+            with _threefry():
+                yield
+        except Exception as error:
+            note_on(
+                error, f"raised while JAX traced {method} of {self.interface.name}{many}: it must be pure JAX"
+            )
+            raise
+
+    def _arrays(self, what: str, tree: Any) -> Any:
+        """Return a tree whose leaves are JAX arrays, strongly typed but for small ints of Python's."""
+        import jax
+        import jax.numpy as jnp
+
+        def strong(path: Any, leaf: Any) -> Any:
+            try:
+                array = leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
+            except (TypeError, ValueError, OverflowError) as error:
+                kind = with_article(type(leaf).__qualname__)
+                hint = (
+                    "JAX takes arrays and numbers in dicts and tuples: leave it out, or return its arrays in a dict"
+                )
+                where = f"{what}{jax.tree_util.keystr(path)}"
+                raise UnsupportedError(f"{self.interface.name} returns {kind}", hint, where=where) from error
+            is_small = type(leaf) is int and 0 <= leaf < 128  # see `_joined`
+            return array if is_small else _cast(array, array.dtype)
+
+        # No part of a state needs to be there; an observation without one has no space.
+        is_none = None if what == "state" else lambda leaf: leaf is None
+        return jax.tree_util.tree_map_with_path(strong, tree, is_leaf=is_none)
+
+    def _info(self, info: Any) -> Any:
+        if not isinstance(info, Mapping):
+            what = f"{self.interface.name} returns {with_article(type(info).__qualname__)}"
+            raise UnsupportedError(what, "return a dict, which may be empty", where="info")
+        return self._arrays("info", dict(info))
+
+    def _each(self, what: str, value: Any) -> Any:
+        """Return an array with a reward or flag for each agent, or for the only one."""
+        import jax
+        import jax.numpy as jnp
+
+        agents = self.interface.agents
+        if isinstance(value, Mapping) and agents and set(value) == set(agents):
+            value = [value[agent] for agent in agents]
+        arrays = self._arrays(what, value)
+        shape = (len(agents),) if agents else ()
+        if isinstance(arrays, (list, tuple)) and shape == (len(arrays),) and all(one.size == 1 for one in arrays):
+            arrays = jnp.stack([one.reshape(()) for one in arrays])
+        if not isinstance(arrays, jax.Array) or arrays.shape not in {shape, (), (1,)}:
+            kind = _described(arrays) if isinstance(arrays, jax.Array) else with_article(type(value).__qualname__)
+            for_each = f"return an array of {len(agents)}, or a dict with {', '.join(agents)}"
+            for_one = "return one bool; name the agents in Interface(agents=...), if there are many"
+            raise UnsupportedError(
+                f"{self.interface.name} returns {kind}", for_each if agents else for_one, where=what
+            )
+        return jnp.broadcast_to(arrays.reshape(() if arrays.size == 1 else shape), shape)
+
+    def _flags(self, what: str, value: Any) -> Any:
+        return self._each(what, value).astype(bool)  # some packages use floats
 
     def _begin(self, key: Any) -> tuple[Carry, Any, Any]:
         """Reset one environment, with everything in the dtypes of a step."""
+        like, like_obs, like_info, _ = self._shapes
         carry, obs, info = self._start_one(key)
-        like, like_obs, _, like_info = self._shapes
-        return _as(like, carry), _as(like_obs, obs), _infos_as(like_info, info)
+        return _as(like, carry), _as(like_obs, obs), _as(like_info, info)
 
     def _advance(self, carry: Carry, action: Any) -> tuple[Carry, Outcome]:
-        carry, outcome = self._step_one(carry, action)
-        return _as(self._shapes[0], carry), outcome
+        like, like_obs, _, like_info = self._shapes
+        carry, out = self._step_one(carry, action)
+        out = out._replace(obs=_as(like_obs, out.obs), info=_as(like_info, out.info))
+        return _as(like, carry), out
 
     def _kept(self, carry: Carry) -> Carry:
         return carry if self._keeps_done else carry._replace(done=None)
@@ -228,7 +310,6 @@ class Engine:
 
     def keys_in(self, leaves: tuple[Any, ...]) -> Any:
         """Return the key of each environment, from which its next reset derives."""
-        refuse_if_forked()
         return self._whole(leaves).key
 
     def state_of(self, leaves: tuple[Any, ...]) -> Any:
@@ -238,10 +319,11 @@ class Engine:
 
         return jax.tree.map(partial(jnp.array, copy=True), self._whole(leaves).state)
 
-    def _world_state(self, leaves: tuple[Any, ...]) -> Any:
+    def world_state(self, leaves: tuple[Any, ...]) -> Any:
+        """Return the package's state for all agents; it may be a part of the state, so that is copied."""
         if self.interface.world_state is None:
             raise NotImplementedError(f"{self.interface.name} has no state for all agents")
-        return self.interface.world_state(self._whole(leaves).state)
+        return self._world_state(self.state_of(leaves))
 
     # ---- a single environment -------------------------------------------------------------------------
 
@@ -287,17 +369,21 @@ class Engine:
 
         before, mode = self._whole(leaves), self.autoreset_mode
         carry, out = jax.vmap(self._advance)(before, actions)
-        outside = is_outside(self.interface.action_space, actions)
+        outside = jax.vmap(partial(is_outside, self.interface.action_space))(actions)
+        if mode is AutoresetMode.NEXT_STEP:
+            outside &= ~before.done  # the actions of environments that are now reset count for nothing
+        is_refused = outside.any()
+        first = jnp.where(is_refused, outside.argmax().astype(jnp.int32), -1)
         if mode is AutoresetMode.DISABLED:
             any_done = before.done.any()
-            status = jnp.stack([jnp.bool_(False), outside, any_done])
-            return self._flat(_unless(outside | any_done, carry, before)), out._replace(status=status)
+            status = jnp.stack([jnp.int32(0), first, any_done.astype(jnp.int32)])
+            return self._flat(_unless(is_refused | any_done, carry, before)), out._replace(status=status)
 
         is_same = mode is AutoresetMode.SAME_STEP
         over = carry.done if is_same else before.done
         reset_info, step_info = self.info_shapes
         old_info = _filled(reset_info, out.info, self.num_envs)
-        status = jnp.stack([over.any(), outside, jnp.bool_(False)])
+        status = jnp.stack([over.any().astype(jnp.int32), first, jnp.int32(0)])
 
         def begin() -> tuple[Any, Any, Any, Any]:
             # All are reset, which takes as long as resetting some; only those whose episodes are over change.
@@ -313,7 +399,7 @@ class Engine:
         final = (out.obs, out.info) if is_same else None
         carry, obs, info, final = jax.lax.cond(over.any(), begin, lambda: (carry, out.obs, old_info, final))
         out = out._replace(obs=obs, info=info, over=over, final=final, status=status)
-        return self._flat(_unless(outside, carry, before)), out
+        return self._flat(_unless(is_refused, carry, before)), out
 
     def _step_all_and_keep(self, leaves: tuple[Any, ...], actions: Any) -> tuple[Any, Outcome, Any]:
         """Take a step, and return the observation twice: the caller may delete the one that it gets."""
@@ -326,18 +412,21 @@ class Engine:
         return leaves, PackedArrays.of(out._replace(over=None, final=None), (out.over, out.final))
 
 
-class _Noting:
-    """Adds a note to what an environment raises while JAX traces it."""
+def _remade(is_wide: bool, *arguments: Any) -> Engine:
+    """Return the engine of an environment that was pickled; its arrays have the dtypes that it had."""
+    engine = Engine(*arguments)
+    engine._is_wide = is_wide
+    engine.refuse_changes()
+    return engine
 
-    def __init__(self, note: str) -> None:
-        self._note = note
 
-    def __enter__(self) -> None:
-        pass
+@contextmanager
+def _threefry() -> Iterator[None]:
+    """Let keys be raw ones of threefry2x32, whatever the user's configuration says."""
+    import jax
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, Exception):
-            note_on(error, self._note)
+    with jax.default_prng_impl("threefry2x32"), jax.enable_custom_prng(False):
+        yield
 
 
 def keys_of(seeds: Any) -> Any:
@@ -345,27 +434,23 @@ def keys_of(seeds: Any) -> Any:
     import jax
 
     refuse_if_forked()
+    if wrong := [seed for seed in seeds if not isinstance(seed, (int, np.integer)) or seed < 0]:
+        raise OptionError(f"seed={wrong[0]!r} is not valid", "pass a whole number, at least 0")
     dtype = np.dtype(jax.dtypes.canonicalize_dtype(np.uint64))
     lowest = np.asarray([int(seed) & np.iinfo(dtype).max for seed in seeds], dtype)
-    return np.asarray(jax.jit(jax.vmap(jax.random.PRNGKey))(lowest))
+    with _threefry():
+        return np.asarray(jax.jit(jax.vmap(jax.random.PRNGKey))(lowest))
 
 
-def _arrays(tree: Any) -> Any:
-    """Return a tree whose leaves are strongly typed JAX arrays."""
+def _strong(shapes: Any) -> Any:
+    """Return shapes and dtypes without the mark of weak types."""
     import jax
-    import jax.numpy as jnp
 
-    def strong(leaf: Any) -> Any:
-        array = leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
-        return _cast(array, array.dtype)
-
-    return jax.tree.map(strong, tree)
+    return jax.tree.map(lambda leaf: shape_of(leaf.shape, leaf.dtype), shapes)
 
 
-def _flag(value: Any) -> Any:
-    import jax.numpy as jnp
-
-    return jnp.asarray(value).astype(bool)  # some packages use floats
+def _described(array: Any) -> str:
+    return f"{array.dtype}{list(array.shape)}"
 
 
 def _cast(leaf: Any, dtype: Any) -> Any:
@@ -381,13 +466,6 @@ def _as(like: Any, tree: Any) -> Any:
     import jax
 
     return jax.tree.map(lambda to, leaf: _cast(leaf, to.dtype), like, tree)
-
-
-def _infos_as(like: Any, infos: Any) -> Any:
-    """Return infos in the dtypes of others, which need not have the same parts."""
-    if not isinstance(infos, dict):
-        return _as(like, infos)
-    return {key: _infos_as(like[key], one) if key in like else one for key, one in infos.items()}
 
 
 def _wide(dtype: Any) -> Any:

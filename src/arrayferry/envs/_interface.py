@@ -14,7 +14,19 @@ from arrayferry.wrappers._kinds import Kind, find_kind, how_to_make, in_words, r
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-__all__ = ["Interface", "interface_of", "named", "register_environment", "split_pair", "without"]
+__all__ = [
+    "NEVER",
+    "Interface",
+    "interface_of",
+    "named",
+    "register_environment",
+    "split_pair",
+    "unlimited",
+    "without",
+]
+
+# More steps than any episode has; added to another such number, it still fits 32 bits.
+NEVER = 2**30
 
 
 @dataclass(frozen=True)
@@ -137,13 +149,39 @@ def without(env: Any, inner: str, *wrappers: str) -> Any:
         inner: the attribute in which that package's wrappers hold what they wrap.
         wrappers: the classes to leave out, as `"package:Class"`.
     """
-    from copy import copy
-
     if inner not in vars(env):
         return env
     wrapped = without(vars(env)[inner], inner, *wrappers)
     if named(env, *wrappers):
         return wrapped
-    env = copy(env)
+    env = _twin(env)
     vars(env)[inner] = wrapped
     return env
+
+
+def unlimited(env: Any, limits: tuple[str, ...], inner: tuple[str, ...]) -> Any:
+    """Return a copy of an environment, and of those inside of it, whose time limits are out of reach.
+
+    Packages that do not say why an episode ends are asked again without the limit. The second step computes
+    what the first does, but for the limit, and XLA compiles what two steps have in common only once.
+
+    Args:
+        env: the environment, perhaps wrapped.
+        limits: the attributes that may hold a time limit, in steps.
+        inner: the attributes that may hold a wrapped environment.
+    """
+    env = _twin(env)
+    for name in limits:
+        if getattr(env, name, None) is not None:
+            vars(env)[name] = NEVER
+    for name in inner:
+        if name in vars(env):
+            vars(env)[name] = unlimited(vars(env)[name], limits, inner)
+    return env
+
+
+def _twin(env: Any) -> Any:
+    """Return a shallow copy; `copy.copy` looks up attributes that some wrappers look for in themselves."""
+    twin = object.__new__(type(env))
+    vars(twin).update(vars(env))
+    return twin

@@ -8,11 +8,21 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from arrayferry._core.dtypes import can_hold
 from arrayferry._core.messages import with_article
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.casting import subspaces
 
-__all__ = ["as_action", "first_member", "from_gymnax", "is_outside", "members_of", "shape_of", "space_of"]
+__all__ = [
+    "as_action",
+    "first_member",
+    "first_outside",
+    "from_gymnax",
+    "is_outside",
+    "members_of",
+    "shape_of",
+    "space_of",
+]
 
 
 def members_of(space: spaces.Space[Any]) -> Any:
@@ -92,45 +102,77 @@ def is_outside(space: spaces.Space[Any], action: Any) -> Any:
     """
     import jax.numpy as jnp
 
-    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
-        sizes = space.n if isinstance(space, spaces.Discrete) else space.nvec
-        first = np.asarray(space.start, np.int64)
-        last = np.minimum(first + sizes - 1, np.iinfo(action.dtype).max).astype(action.dtype)
-        outside = [((action < first.astype(action.dtype)) | (action > last)).any()]
-    elif isinstance(space, spaces.MultiBinary):
-        outside = [((action < 0) | (action > 1)).any()]
-    else:
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
         outside = [is_outside(one, action[key]) for key, one in subspaces(space).items()]
+    else:
+        outside = [_are_outside(space, action).any()]
     return jnp.asarray(outside, bool).any()
 
 
-def space_of(array: Any, like: spaces.Space[Any] | None = None) -> spaces.Space[Any]:
+def first_outside(space: spaces.Space[Any], action: Any, path: str = "action") -> str:
+    """Return where in an action the first discrete value is out of range, and which; empty if none is."""
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        parts = subspaces(space).items()
+        texts = (first_outside(one, action[key], f"{path}[{key!r}]") for key, one in parts)
+        return next(filter(None, texts), "")
+    array = np.asarray(action)
+    for index in np.argwhere(_are_outside(space, array)).tolist():
+        place = f"{path}{index}" if index else path
+        return f"{place} is {array[tuple(index)]}, which is not in {space}"
+    return ""
+
+
+def _are_outside(space: spaces.Space[Any], action: Any) -> Any:
+    """Return which elements of an action are out of range, as an array of the action's framework."""
+    if isinstance(space, spaces.MultiBinary):
+        return (action < 0) | (action > 1)
+    if not isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+        return np.False_
+    sizes = space.n if isinstance(space, spaces.Discrete) else space.nvec
+    first = np.asarray(space.start, np.int64)
+    last = np.minimum(first + sizes - 1, np.iinfo(action.dtype).max).astype(action.dtype)
+    return (action < first.astype(action.dtype)) | (action > last)
+
+
+def space_of(array: Any, like: spaces.Space[Any] | None = None, path: str = "obs") -> spaces.Space[Any]:
     """Return the space of observations of these shapes and dtypes.
 
     Args:
         array: the shapes and dtypes of an observation, in dicts, tuples and the like.
         like: the space that the package declares; it is used where its members match.
+        path: what the observation is called in messages.
     """
     if isinstance(array, dict):
         parts = like.spaces if isinstance(like, spaces.Dict) else {}
-        return spaces.Dict({key: space_of(one, parts.get(key)) for key, one in array.items()})
+        return spaces.Dict(
+            {key: space_of(one, parts.get(key), f"{path}[{key!r}]") for key, one in array.items()}
+        )
     if isinstance(array, (tuple, list)):
-        of = like.spaces if isinstance(like, spaces.Tuple) else [None] * len(array)
-        return spaces.Tuple([space_of(*pair) for pair in zip(array, of)])
-    dtype: np.dtype[Any] = np.dtype(array.dtype)
-    if isinstance(like, (spaces.Discrete, spaces.MultiDiscrete)) and like.shape == array.shape:
+        is_like = isinstance(like, spaces.Tuple) and len(like.spaces) == len(array)
+        of = like.spaces if is_like else [None] * len(array)
+        return spaces.Tuple([space_of(*pair, f"{path}[{i}]") for i, pair in enumerate(zip(array, of))])
+    if not hasattr(array, "dtype"):
+        what = f"Gymnasium has no space for {with_article(type(array).__qualname__)}"
+        raise UnsupportedError(what, "return arrays in dicts and tuples", where=path)
+    dtype = array.dtype
+    kind = getattr(dtype, "kind", "")  # a typed key has none
+    is_shaped = like is not None and like.shape == array.shape
+    if is_shaped and isinstance(like, (spaces.Discrete, spaces.MultiDiscrete)) and kind in "iu":
         return like
-    if isinstance(like, spaces.Box) and like.shape == array.shape:
+    if is_shaped and isinstance(like, spaces.MultiBinary) and kind in "biuf":
+        return like
+    if is_shaped and isinstance(like, spaces.Box):
         if like.dtype == dtype:
             return like
-        if dtype.kind == like.dtype.kind == "f":
+        if kind == like.dtype.kind == "f" or (kind in "iu" and can_hold(dtype, like.dtype)):
             return spaces.Box(like.low.astype(dtype), like.high.astype(dtype), dtype=dtype.type)
-    if dtype.kind == "b":
+    if kind == "b":
         return spaces.Box(0, 1, array.shape, dtype.type)
-    if dtype.kind not in "iuf":
+    if kind not in ("i", "u", "f"):
         what = f"Gymnasium has no space for an observation of {dtype}"
-        raise UnsupportedError(what, "let the environment return float32, or declare its observation_space")
-    low, high = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        hint = "let the environment return float32, or declare its observation_space"
+        raise UnsupportedError(what, hint, where=path)
+    low, high = (-np.inf, np.inf) if kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     return spaces.Box(low, high, array.shape, dtype.type)
 
 
