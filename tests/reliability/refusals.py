@@ -416,19 +416,20 @@ IN_JIT: dict[str, Call] = {
 def _walk(num_envs: int | None = None, autoreset_mode: str = "SameStep", **options: bool) -> Any:
     """An environment written in JAX, known only as long as it takes to make it."""
     with patch.dict(_kinds._KINDS):
-        register_environment(Walk, interface)
+        register_environment(Walk, interface, replace=True)
         return as_gymnasium(Walk(**options), num_envs, autoreset_mode=autoreset_mode)
 
 
 def _agents_as_one() -> Any:
     with patch.dict(_kinds._KINDS):
-        register_environment(Walk, lambda env, params: replace(interface(env, params), agents=("a", "b")))
+        many = lambda env, params: replace(interface(env, params), agents=("a", "b"))  # noqa: E731
+        register_environment(Walk, many, replace=True)
         return as_gymnasium(Walk())
 
 
 def _walk_with_agents() -> Any:
     with patch.dict(_kinds._KINDS), patch("arrayferry.envs.find_spec", lambda name: name):
-        register_environment(Walk, interface)
+        register_environment(Walk, interface, replace=True)
         return as_parallel(Walk())
 
 

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
 
 from arrayferry._core.dtypes import can_hold
 from arrayferry._core.messages import note_on, with_article
@@ -54,9 +55,10 @@ class Outcome(NamedTuple):
         over: which environments were reset in this step; None if none ever are.
         final: the observation and the info with which their episodes ended, if any did; None unless
             `SAME_STEP`.
-        status: for many, whether any environment was reset, the first one whose action was outside its space
-            or -1, and whether any episode was over before the step. For one, whether the action was outside its space, followed by reward,
-            terminated and truncated, which are None above, if these are scalars.
+        status: for many, whether any environment was reset, the number of the first whose action was outside
+            its space, or -1, and whether any episode was over before the step. For one, whether the action
+            was outside its space, followed by reward, terminated and truncated, which are None above, if
+            these are scalars.
     """
 
     obs: Any
@@ -89,7 +91,7 @@ class Engine:
     ) -> None:
         import jax
 
-        self._config, self._is_wide = jax.config, jax.config.jax_enable_x64
+        self._is_wide: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
         self.env, self.num_envs = env, num_envs
         self.autoreset_mode = autoreset_mode
         self.interface = interface_of(env) if interface is None else interface
@@ -116,14 +118,15 @@ class Engine:
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = self.env, self.num_envs, self.autoreset_mode, self.max_episode_steps
-        return _remade, (self._is_wide, *arguments)
+        return Engine, arguments, {"_is_wide": self._is_wide}  # the arrays that are pickled with it are so
 
     def refuse_changes(self) -> None:
         """Refuse to go on in a forked process, or with another `jax_enable_x64` than in the beginning."""
+        import jax
+
         refuse_if_forked()
-        if self._config.jax_enable_x64 != self._is_wide:
-            was, now = ("on", "off") if self._is_wide else ("off", "on")
-            what = f"jax_enable_x64 was {was} when {self.interface.name} was made, and is {now}: dtypes differ"
+        if jax.config.jax_enable_x64 != self._is_wide:  # type: ignore[attr-defined]
+            what = f"jax_enable_x64 was {self._is_wide} when {self.interface.name} was made, and no longer is"
             raise UnsupportedError(what, "set it before you make the environment, and leave it")
 
     # ---- what is known before anything runs -----------------------------------------------------------
@@ -135,40 +138,31 @@ class Engine:
         action = members_of(self.interface.action_space)
         begun, obs, reset_info = jax.eval_shape(self._start_one, keys_of([0])[0])
         carry, joined = None, _strong(begun)
-        while jax.tree.leaves(joined) != jax.tree.leaves(carry):  # given a wider dtype, a step may widen others
+        while jax.tree.leaves(carry) != jax.tree.leaves(joined):  # what is wider now may widen something else
             before, carry = (begun if carry is None else joined), joined
             after, outcome = jax.eval_shape(self._step_one, carry, action)
             joined = self._joined("the state", before, after)
         obs = self._joined("the observation", obs, outcome.obs)
-        return carry, obs, *self._joined_infos(reset_info, outcome.info)
+        return joined, obs, *self._joined_infos(reset_info, outcome.info)
 
     def _joined(self, what: str, reset: Any, step: Any) -> Any:
-        """Return a reset's shapes in dtypes that hold a step's values as well; refuse those without one."""
+        """Return the shapes of both, with the dtype that holds the other's values; refuse what has none."""
         import jax
 
-        def join(one: Any, other: Any) -> Any:
-            # Only a small int of Python's is still weakly typed: it is held by the dtypes of all numbers.
-            held = [np.uint8 if leaf.weak_type else leaf.dtype for leaf in (one, other)]
-            if one.shape == other.shape and can_hold(other.dtype, held[0]):
-                return shape_of(other.shape, other.dtype)
-            if one.shape == other.shape and can_hold(one.dtype, held[1]):
-                return shape_of(one.shape, one.dtype)
-            raise refused(f"{_described(one)} after a reset, {_described(other)} after a step")
-
-        def refused(detail: str) -> UnsupportedError:
-            but = f"{what} of {self.interface.name} has a different structure, shape or dtype after a step"
-            hint = "JAX needs the same after a reset and after each step, or a dtype that can hold the other"
-            return UnsupportedError(f"{but}: {detail}", hint)
-
         structures: list[Any] = [jax.tree.structure(tree) for tree in (reset, step)]
-        if structures[0] != structures[1]:
-            raise refused("its containers or their keys differ")
-        return jax.tree.map(join, reset, step)
+        pairs = list(zip(jax.tree.leaves(reset), jax.tree.leaves(step)))
+        dtypes = [_joint_dtype(*pair) for pair in pairs]
+        if structures[0] != structures[1] or any(dtype is None for dtype in dtypes):
+            what = f"{what} of {self.interface.name} has a different structure, shape or dtype after a step"
+            hint = "JAX needs the same after a reset and a step, or a dtype that can hold the other"
+            raise UnsupportedError(f"{what}: {_described(reset)}, then {_described(step)}", hint)
+        shapes = [shape_of(leaf.shape, dtype) for (leaf, _), dtype in zip(pairs, dtypes)]
+        return jax.tree.unflatten(structures[0], shapes)
 
     def _joined_infos(
         self, reset: dict[str, Any], step: dict[str, Any], path: str = "info"
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the shapes of infos, in joint dtypes where both have a part; others may be in one of them."""
+        """Return the shapes of both; a part that is in both has a joint dtype, others may be in one alone."""
         reset, step = dict(reset), dict(step)
         for key in reset.keys() & step.keys():
             parts, where = (reset[key], step[key]), f"{path}[{key!r}]"
@@ -182,6 +176,15 @@ class Engine:
     def observation_space(self) -> Any:
         """The space of one environment's observations."""
         return space_of(self._shapes[1], self.interface.observation_space)
+
+    @property
+    def batched_observation_space(self) -> Any:
+        """The space of all environments' observations, in the dtypes that they have."""
+        import jax
+
+        assert self.num_envs is not None
+        batch = jax.tree.map(lambda leaf: shape_of((self.num_envs, *leaf.shape), leaf.dtype), self._shapes[1])
+        return space_of(batch, batch_space(self.observation_space, self.num_envs))
 
     @property
     def info_shapes(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -208,7 +211,9 @@ class Engine:
             state, obs, reward, terminated, truncated, info = self.interface.step(
                 jax.random.fold_in(carry.key, time), carry.state, action
             )
-        terminated, truncated = self._flags("terminated", terminated), self._flags("truncated", truncated)
+        # Some packages use floats for flags.
+        terminated = self._each("terminated", terminated).astype(bool)
+        truncated = self._each("truncated", truncated).astype(bool)
         if self.limit is not None:
             truncated = truncated | (time >= self.limit)
         done = (terminated | truncated).all()
@@ -239,48 +244,39 @@ class Engine:
             try:
                 array = leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
             except (TypeError, ValueError, OverflowError) as error:
-                kind = with_article(type(leaf).__qualname__)
-                hint = (
-                    "JAX takes arrays and numbers in dicts and tuples: leave it out, or return its arrays in a dict"
-                )
                 where = f"{what}{jax.tree_util.keystr(path)}"
-                raise UnsupportedError(f"{self.interface.name} returns {kind}", hint, where=where) from error
+                raise self._refused(
+                    where, leaf, "arrays and numbers that JAX's dtypes hold, in dicts"
+                ) from error
             is_small = type(leaf) is int and 0 <= leaf < 128  # see `_joined`
             return array if is_small else _cast(array, array.dtype)
 
-        # No part of a state needs to be there; an observation without one has no space.
-        is_none = None if what == "state" else lambda leaf: leaf is None
+        # Parts of a state or an info may be None; an observation or a reward may not.
+        is_none = None if what in ("state", "info") else lambda leaf: leaf is None
         return jax.tree_util.tree_map_with_path(strong, tree, is_leaf=is_none)
+
+    def _refused(self, where: str, value: Any, instead: str) -> UnsupportedError:
+        is_array, kind = hasattr(value, "shape"), with_article(type(value).__qualname__)
+        kind = _described(value) if is_array else repr(value) if isinstance(value, int) else kind
+        return UnsupportedError(f"{self.interface.name} returns {kind}", f"return {instead}", where=where)
 
     def _info(self, info: Any) -> Any:
         if not isinstance(info, Mapping):
-            what = f"{self.interface.name} returns {with_article(type(info).__qualname__)}"
-            raise UnsupportedError(what, "return a dict, which may be empty", where="info")
+            raise self._refused("info", info, "a dict, which may be empty")
         return self._arrays("info", dict(info))
 
     def _each(self, what: str, value: Any) -> Any:
         """Return an array with a reward or flag for each agent, or for the only one."""
-        import jax
         import jax.numpy as jnp
 
         agents = self.interface.agents
-        if isinstance(value, Mapping) and agents and set(value) == set(agents):
+        if agents and isinstance(value, Mapping) and set(value) == set(agents):
             value = [value[agent] for agent in agents]
-        arrays = self._arrays(what, value)
-        shape = (len(agents),) if agents else ()
-        if isinstance(arrays, (list, tuple)) and shape == (len(arrays),) and all(one.size == 1 for one in arrays):
-            arrays = jnp.stack([one.reshape(()) for one in arrays])
-        if not isinstance(arrays, jax.Array) or arrays.shape not in {shape, (), (1,)}:
-            kind = _described(arrays) if isinstance(arrays, jax.Array) else with_article(type(value).__qualname__)
-            for_each = f"return an array of {len(agents)}, or a dict with {', '.join(agents)}"
-            for_one = "return one bool; name the agents in Interface(agents=...), if there are many"
-            raise UnsupportedError(
-                f"{self.interface.name} returns {kind}", for_each if agents else for_one, where=what
-            )
-        return jnp.broadcast_to(arrays.reshape(() if arrays.size == 1 else shape), shape)
-
-    def _flags(self, what: str, value: Any) -> Any:
-        return self._each(what, value).astype(bool)  # some packages use floats
+        try:
+            return jnp.broadcast_to(jnp.asarray(value).squeeze(), (len(agents),) if agents else ())
+        except (TypeError, ValueError) as error:
+            instead = f"one for each of {', '.join(agents)}" if agents else "one bool, or name the agents"
+            raise self._refused(what, value, instead) from error
 
     def _begin(self, key: Any) -> tuple[Carry, Any, Any]:
         """Reset one environment, with everything in the dtypes of a step."""
@@ -449,8 +445,19 @@ def _strong(shapes: Any) -> Any:
     return jax.tree.map(lambda leaf: shape_of(leaf.shape, leaf.dtype), shapes)
 
 
-def _described(array: Any) -> str:
-    return f"{array.dtype}{list(array.shape)}"
+def _described(tree: Any) -> str:
+    import jax
+
+    return ", ".join(f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(tree)[:9])
+
+
+def _joint_dtype(reset: Any, step: Any) -> Any:
+    """Return the dtype of two arrays that holds the values of both; None if there is none."""
+    # Only a small int of Python's is still weakly typed: the dtypes of all numbers hold it.
+    held = [np.uint8 if leaf.weak_type else leaf.dtype for leaf in (reset, step)]
+    if reset.shape == step.shape and can_hold(step.dtype, held[0]):
+        return step.dtype
+    return reset.dtype if reset.shape == step.shape and can_hold(reset.dtype, held[1]) else None
 
 
 def _cast(leaf: Any, dtype: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from copy import copy
 from typing import Any, overload
@@ -16,9 +17,10 @@ from arrayferry._core.messages import count_of, refuse_choice
 from arrayferry.envs._engine import Engine, Outcome, keys_of
 from arrayferry.envs._interface import interface_of
 from arrayferry.envs._packing import PackedArrays, read_small
-from arrayferry.envs._spaces import as_action, first_outside, members_of
+from arrayferry.envs._spaces import as_action, members_of
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers._autoreset import known_autoreset_mode
+from arrayferry.wrappers._kinds import find_kind, in_words, resolve
 from arrayferry.wrappers._resets import mask_of, seeds_of
 
 __all__ = ["JaxEnvBase", "JaxEnv", "JaxVectorEnv", "as_gymnasium"]
@@ -48,7 +50,7 @@ class JaxEnvBase:
         if engine.num_envs is not None:
             arguments["num_envs"] = engine.num_envs
         self.spec: EnvSpec | None = EnvSpec(
-            interface.name,
+            re.sub(r"[^\w:./-]", "-", interface.name),  # what Gymnasium allows in a name
             "arrayferry.envs:as_gymnasium",
             vector_entry_point="arrayferry.envs:as_gymnasium",
             kwargs={**arguments, "render_mode": render_mode, **options},
@@ -115,7 +117,7 @@ class JaxEnv(JaxEnvBase, gym.Env[Any, Any]):
         self._members = members_of(self.action_space)
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | np.integer[Any] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Start an episode; without a seed, the next one in the current sequence."""
         seed = int(seed) if isinstance(seed, np.integer) else seed
@@ -139,7 +141,7 @@ class JaxEnv(JaxEnvBase, gym.Env[Any, Any]):
             self._recover(leaves)
             raise
         if outside:
-            raise gym.error.InvalidAction(first_outside(self.action_space, member))
+            raise gym.error.InvalidAction(f"the action {action!r} is not in {self.action_space}")
         if scalars:
             reward, terminated, truncated = scalars
             return out.obs, float(reward), bool(terminated), bool(truncated), out.info
@@ -174,7 +176,7 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
         self.autoreset_mode = engine.autoreset_mode
         self.single_observation_space = engine.observation_space
         self.single_action_space = engine.interface.action_space
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.observation_space = engine.batched_observation_space
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._members = members_of(self.action_space)
         self._all = np.ones(self.num_envs, bool)
@@ -257,8 +259,9 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
             self._recover(leaves)
             raise
         if refused >= 0:
-            row = jax.tree.map(lambda leaf: np.asarray(leaf)[refused], members)
-            raise gym.error.InvalidAction(first_outside(self.single_action_space, row, f"action[{refused}]"))
+            action = jax.tree.map(lambda leaf: np.asarray(leaf)[refused].tolist(), members)
+            what = f"action[{refused}] is {action}, which is not in {self.single_action_space}"
+            raise gym.error.InvalidAction(what)
         if any_done:
             hint = 'reset the environments whose episodes are over: options={"reset_mask": ...}'
             raise gym.error.ResetNeeded(hint)
@@ -357,6 +360,12 @@ def as_gymnasium(
         ((3, 4), Array([1., 1., 1.], dtype=float32))
     """
     mode = known_autoreset_mode(autoreset_mode)
+    if (kind := find_kind(env)) is not None and kind.interface is None and kind.adapt is not None:
+        if (mode, max_episode_steps, render_mode) != (AutoresetMode.SAME_STEP, None, None):
+            what = f"{in_words(env)} is adapted as it is, without options"
+            raise UnsupportedError(what, "set them where it is made, or put Gymnasium's wrappers around it")
+        adapted: JaxEnv | JaxVectorEnv = resolve(kind.adapt)(env, num_envs)
+        return adapted
     interface = interface_of(env)
     if interface.agents:
         what = f"{interface.name} has many agents, which Gymnasium's environments do not"

@@ -10,7 +10,7 @@ from gymnasium.utils import seeding
 
 from arrayferry.envs._engine import Engine, Outcome, keys_of
 from arrayferry.envs._environments import JaxEnvBase
-from arrayferry.envs._spaces import as_action, first_member, first_outside, members_of
+from arrayferry.envs._spaces import as_action, first_member, members_of
 from arrayferry.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class JaxParallelEnv(JaxEnvBase, ParallelEnv):  # type: ignore[misc]  # PettingZ
             self._recover(leaves)
             raise
         if is_outside:
-            raise gym.error.InvalidAction(first_outside(self._engine.interface.action_space, whole))
+            raise gym.error.InvalidAction(f"an action of {actions!r} is not in its agent's action space")
         obs = {agent: out.obs[agent] for agent in self.agents}
         rewards, terminated, truncated = map(self._by_agent, (out.reward, out.terminated, out.truncated))
         infos = self._infos(out.info)
@@ -110,7 +110,7 @@ class JaxParallelEnv(JaxEnvBase, ParallelEnv):  # type: ignore[misc]  # PettingZ
         import jax
 
         masks = info.pop("action_mask") if isinstance(info.get("action_mask"), dict) else {}
-        infos = {agent: jax.tree.map(lambda leaf: leaf, info) for agent in self.agents}  # nobody shares a dict
+        infos = {agent: jax.tree.map(lambda leaf: leaf, info) for agent in self.agents}
         for agent in masks.keys() & infos.keys():
             infos[agent]["action_mask"] = masks[agent]
         return infos

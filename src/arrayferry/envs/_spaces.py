@@ -8,21 +8,11 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from arrayferry._core.dtypes import can_hold
 from arrayferry._core.messages import with_article
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.casting import subspaces
 
-__all__ = [
-    "as_action",
-    "first_member",
-    "first_outside",
-    "from_gymnax",
-    "is_outside",
-    "members_of",
-    "shape_of",
-    "space_of",
-]
+__all__ = ["as_action", "first_member", "from_gymnax", "is_outside", "members_of", "shape_of", "space_of"]
 
 
 def members_of(space: spaces.Space[Any]) -> Any:
@@ -82,6 +72,8 @@ def as_action(members: Any, action: Any, path: str = "action") -> Any:
         if limits.min <= action <= limits.max:
             return np.array(action, members.dtype)  # three times as fast as what follows
         raise gym.error.InvalidAction(f"{path}: {action} does not fit {members.dtype}")
+    if isinstance(action, jax.core.Tracer):
+        raise UnsupportedError("step() was called in a function that JAX traces", "use arrayferry.in_jit")
     array = action if isinstance(action, jax.Array) else np.asarray(action)
     if array.shape != members.shape:
         raise gym.error.InvalidAction(f"{path}: shape {array.shape} arrived, {members.shape} is expected")
@@ -102,36 +94,16 @@ def is_outside(space: spaces.Space[Any], action: Any) -> Any:
     """
     import jax.numpy as jnp
 
-    if isinstance(space, (spaces.Dict, spaces.Tuple)):
-        outside = [is_outside(one, action[key]) for key, one in subspaces(space).items()]
+    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+        sizes = space.n if isinstance(space, spaces.Discrete) else space.nvec
+        first = np.asarray(space.start, np.int64)
+        last = np.minimum(first + sizes - 1, np.iinfo(action.dtype).max).astype(action.dtype)
+        outside = [((action < first.astype(action.dtype)) | (action > last)).any()]
+    elif isinstance(space, spaces.MultiBinary):
+        outside = [((action < 0) | (action > 1)).any()]
     else:
-        outside = [_are_outside(space, action).any()]
+        outside = [is_outside(one, action[key]) for key, one in subspaces(space).items()]
     return jnp.asarray(outside, bool).any()
-
-
-def first_outside(space: spaces.Space[Any], action: Any, path: str = "action") -> str:
-    """Return where in an action the first discrete value is out of range, and which; empty if none is."""
-    if isinstance(space, (spaces.Dict, spaces.Tuple)):
-        parts = subspaces(space).items()
-        texts = (first_outside(one, action[key], f"{path}[{key!r}]") for key, one in parts)
-        return next(filter(None, texts), "")
-    array = np.asarray(action)
-    for index in np.argwhere(_are_outside(space, array)).tolist():
-        place = f"{path}{index}" if index else path
-        return f"{place} is {array[tuple(index)]}, which is not in {space}"
-    return ""
-
-
-def _are_outside(space: spaces.Space[Any], action: Any) -> Any:
-    """Return which elements of an action are out of range, as an array of the action's framework."""
-    if isinstance(space, spaces.MultiBinary):
-        return (action < 0) | (action > 1)
-    if not isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
-        return np.False_
-    sizes = space.n if isinstance(space, spaces.Discrete) else space.nvec
-    first = np.asarray(space.start, np.int64)
-    last = np.minimum(first + sizes - 1, np.iinfo(action.dtype).max).astype(action.dtype)
-    return (action < first.astype(action.dtype)) | (action > last)
 
 
 def space_of(array: Any, like: spaces.Space[Any] | None = None, path: str = "obs") -> spaces.Space[Any]:
@@ -144,34 +116,28 @@ def space_of(array: Any, like: spaces.Space[Any] | None = None, path: str = "obs
     """
     if isinstance(array, dict):
         parts = like.spaces if isinstance(like, spaces.Dict) else {}
-        return spaces.Dict(
-            {key: space_of(one, parts.get(key), f"{path}[{key!r}]") for key, one in array.items()}
-        )
+        places = {key: f"{path}[{key!r}]" for key in array}
+        return spaces.Dict({key: space_of(array[key], parts.get(key), places[key]) for key in array})
     if isinstance(array, (tuple, list)):
-        is_like = isinstance(like, spaces.Tuple) and len(like.spaces) == len(array)
-        of = like.spaces if is_like else [None] * len(array)
+        of: Any = like.spaces if isinstance(like, spaces.Tuple) else ()
+        of = of if len(of) == len(array) else [None] * len(array)
         return spaces.Tuple([space_of(*pair, f"{path}[{i}]") for i, pair in enumerate(zip(array, of))])
-    if not hasattr(array, "dtype"):
-        what = f"Gymnasium has no space for {with_article(type(array).__qualname__)}"
-        raise UnsupportedError(what, "return arrays in dicts and tuples", where=path)
-    dtype = array.dtype
+    dtype: Any = getattr(array, "dtype", type(array).__qualname__)
     kind = getattr(dtype, "kind", "")  # a typed key has none
-    is_shaped = like is not None and like.shape == array.shape
-    if is_shaped and isinstance(like, (spaces.Discrete, spaces.MultiDiscrete)) and kind in "iu":
-        return like
-    if is_shaped and isinstance(like, spaces.MultiBinary) and kind in "biuf":
-        return like
-    if is_shaped and isinstance(like, spaces.Box):
-        if like.dtype == dtype:
+    if like is not None and like.shape == getattr(array, "shape", None) and kind:
+        if isinstance(like, (spaces.Discrete, spaces.MultiDiscrete)) and kind in "iu":
             return like
-        if kind == like.dtype.kind == "f" or (kind in "iu" and can_hold(dtype, like.dtype)):
-            return spaces.Box(like.low.astype(dtype), like.high.astype(dtype), dtype=dtype.type)
+        if isinstance(like, spaces.MultiBinary) or (isinstance(like, spaces.Box) and like.dtype == dtype):
+            return like
+        if isinstance(like, spaces.Box) and like.dtype.kind in ("f" if kind == "f" else "iu"):
+            low, high = like.low.astype(dtype), like.high.astype(dtype)
+            if kind == "f" or ((low == like.low) & (high == like.high)).all():
+                return spaces.Box(low, high, dtype=dtype.type)
     if kind == "b":
         return spaces.Box(0, 1, array.shape, dtype.type)
     if kind not in ("i", "u", "f"):
         what = f"Gymnasium has no space for an observation of {dtype}"
-        hint = "let the environment return float32, or declare its observation_space"
-        raise UnsupportedError(what, hint, where=path)
+        raise UnsupportedError(what, "let the environment return arrays of float32", where=path)
     low, high = (-np.inf, np.inf) if kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     return spaces.Box(low, high, array.shape, dtype.type)
 

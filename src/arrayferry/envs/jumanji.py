@@ -1,4 +1,4 @@
-"""Jumanji: `env = jumanji.make(...)`. Most of its games end with a discount of 0 at their time limits, too."""
+"""Jumanji: `env = jumanji.make(...)`. Most games have a discount of 0 at their time limits, too."""
 
 from __future__ import annotations
 
