@@ -1024,10 +1024,10 @@ def test_a_class_that_is_registered_is_replaced_only_if_asked() -> None:
     from envs.walk import interface
 
     for of in Walk, "gymnax:Environment", "dm_env:Environment":
-        with pytest.raises(OptionError, match="registered already.*\nHint: pass replace=True"):
+        with pytest.raises(OptionError, match=r"registered already.*\nHint: pass replace=True"):
             register_environment(of, interface)
     register_environment(Walk, lambda env, params: "nothing", replace=True)
-    with pytest.raises(arrayferry.FerryError, match="let it return an arrayferry.envs.Interface"):
+    with pytest.raises(arrayferry.FerryError, match="let it return an arrayferry"):
         as_gymnasium(Walk())
     register_environment(Walk, interface, replace=True)
     as_gymnasium(Walk())
@@ -1045,7 +1045,7 @@ def test_a_class_that_is_registered_is_replaced_only_if_asked() -> None:
         {"world_state": 1},
     ):
         usual: dict[str, Any] = {"reset": print, "step": print, "observation_space": None}
-        with pytest.raises(OptionError, match=f"Interface.{[*wrong][0]}="):
+        with pytest.raises(OptionError, match=f"Interface.{next(iter(wrong))}="):
             Interface(**usual | {"action_space": space} | wrong)
 
 

@@ -109,3 +109,17 @@ def test_one_of_no_package(monkeypatch):
     monkeypatch.setattr(Counting, "observation_spec", lambda self: dm_env.specs.StringArray(()))
     with pytest.raises(arrayferry.errors.UnsupportedError, match="no Gymnasium space corresponds to"):
         arrayferry.wrap(Counting(), "torch")
+
+
+def test_as_gymnasium_takes_it_too():
+    from arrayferry.envs import as_gymnasium
+
+    env, wrapped = as_gymnasium(Counting()), arrayferry.wrap(Counting(), "numpy")
+    assert np.array_equal(env.reset()[0], wrapped.reset()[0])
+    action = env.action_space.sample()
+    for result, expected in zip(env.step(action)[:4], wrapped.step(action)[:4]):
+        assert np.array_equal(result, expected)
+    with pytest.raises(arrayferry.FerryError, match="is fixed"):
+        as_gymnasium(Counting(), 2)
+    with pytest.raises(arrayferry.FerryError, match="without options"):
+        as_gymnasium(Counting(), max_episode_steps=9)

@@ -24,7 +24,16 @@ from arrayferry import Converter, FerryError, Framework, convert, wrappers
 from arrayferry._core import registry, type_cache
 from arrayferry._in_jit.declared import part_of_example, part_of_space
 from arrayferry._in_jit.host import STATE, Host
-from arrayferry.envs import as_gymnasium, as_parallel, brax, dm_env, func_env, jumanji, register_environment
+from arrayferry.envs import (
+    Interface,
+    as_gymnasium,
+    as_parallel,
+    brax,
+    dm_env,
+    func_env,
+    jumanji,
+    register_environment,
+)
 from arrayferry.envs._spaces import from_gymnax, members_of, space_of
 from arrayferry.testing import at_offset
 from arrayferry.wrappers import _kinds, _watch
@@ -420,6 +429,18 @@ def _walk(num_envs: int | None = None, autoreset_mode: str = "SameStep", **optio
         return as_gymnasium(Walk(**options), num_envs, autoreset_mode=autoreset_mode)
 
 
+def _begun() -> Any:
+    env = _walk()
+    env.reset(seed=1)
+    return env
+
+
+def _with_another_x64() -> Any:
+    env = _begun()
+    with jax.enable_x64(True):
+        return env.step(1)
+
+
 def _agents_as_one() -> Any:
     with patch.dict(_kinds._KINDS):
         many = lambda env, params: replace(interface(env, params), agents=("a", "b"))  # noqa: E731
@@ -451,6 +472,16 @@ OTHER_INTERFACES: dict[str, Call] = {
     "a reset_mask of the wrong length": lambda: _walk(3).reset(
         seed=1, options={"reset_mask": np.array([True])}
     ),
+    "an environment in JAX that was made with another jax_enable_x64": _with_another_x64,
+    "an environment in JAX that is reset in a function that JAX traces": lambda: jax.jit(_walk().reset)(),
+    "an environment in JAX that is stepped in a function that JAX traces": lambda: jax.jit(_begun().step)(1),
+    "reset(seed=...) with a negative seed": lambda: _walk(2).reset(seed=[1, -1]),
+    "register_environment(no class, ...)": lambda: register_environment("Walk", interface),
+    "register_environment(Env, no function)": lambda: register_environment(Walk, None),
+    "register_environment(what is registered, ...)": lambda: register_environment(
+        "gymnax:Environment", print
+    ),
+    "Interface(reset=None, ...)": lambda: Interface(None, print, None, gym.spaces.Discrete(2)),
     "as_parallel(environment of one agent)": _walk_with_agents,
     "a space of gymnax that is not known": lambda: from_gymnax(object()),
     "a Brax environment that randomizes its models": lambda: brax.interface(

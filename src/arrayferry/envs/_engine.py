@@ -8,8 +8,9 @@ step reuses its memory. Nothing else that is returned shares that memory.
 Keys derive from the seed. An environment begins with `jax.random.PRNGKey(seed)`, a raw key of threefry2x32
 whatever JAX's default is: under `vmap`, the rbg generators draw from the first key alone. Each reset does
 `key, reset_key = jax.random.split(key)`, and step `t` of the episode, counted from 1, gets
-`jax.random.fold_in(key, t)`. So nothing that happens in an episode changes how the next one begins, and
-packages that draw no random numbers in a step do not pay for keys.
+`jax.random.fold_in(key, t + 1)`: `fold_in(key, 1)` is the next `reset_key`, as JAX splits keys by default.
+So nothing that happens in an episode changes how the next one begins, and packages that draw no random
+numbers in a step do not pay for keys.
 """
 
 from __future__ import annotations
@@ -209,7 +210,7 @@ class Engine:
         time = carry.time + 1
         with self._tracing("step"):
             state, obs, reward, terminated, truncated, info = self.interface.step(
-                jax.random.fold_in(carry.key, time), carry.state, action
+                jax.random.fold_in(carry.key, time + 1), carry.state, action
             )
         # Some packages use floats for flags.
         terminated = self._each("terminated", terminated).astype(bool)

@@ -345,7 +345,7 @@ def as_gymnasium(
 
     Args:
         env: the environment, as its package's `make` returns it: alone, with its default parameters, or as a
-            pair `(env, params)`.
+            pair `(env, params)`. A dm_env environment is adapted as it is, without any of the options.
         num_envs: how many to step together, as a vector environment; None for a single environment.
         autoreset_mode: when a vector environment resets those whose episodes are over, as in Gymnasium.
         max_episode_steps: the number of steps after which an episode is truncated, if not earlier.

@@ -55,7 +55,7 @@ class Interface:
         render_mode: Gymnasium's name for what `render` returns.
         num_envs: how many to step together by default; None for one.
         agents: the names of many agents, for `as_parallel`: observations, actions and their spaces are dicts
-            by agent; reward, terminated and truncated are arrays with an element for each.
+            by agent; reward, terminated and truncated are arrays with an element for each, or dicts by agent.
         world_state: `world_state(state)` returns what PettingZoo's `state()` does: one array for all agents.
 
     Example:
