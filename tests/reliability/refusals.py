@@ -441,11 +441,12 @@ def _with_another_x64() -> Any:
         return env.step(1)
 
 
-def _agents_as_one() -> Any:
-    with patch.dict(_kinds._KINDS):
-        many = lambda env, params: replace(interface(env, params), agents=("a", "b"))  # noqa: E731
-        register_environment(Walk, many, replace=True)
-        return as_gymnasium(Walk())
+def _walk_with(make: Callable[[Any], Any] = as_gymnasium, **changes: Any) -> Any:
+    """The same environment with other fields in its interface."""
+    with patch.dict(_kinds._KINDS), patch("arrayferry.envs.find_spec", lambda name: name):
+        changed = lambda env, params: replace(interface(env, params), **changes)  # noqa: E731
+        register_environment(Walk, changed, replace=True)
+        return make(Walk())
 
 
 def _walk_with_agents() -> Any:
@@ -462,7 +463,7 @@ def _without_shimmy() -> Any:
 OTHER_INTERFACES: dict[str, Call] = {
     "as_gymnasium(what is not known)": lambda: as_gymnasium(object()),
     "as_gymnasium(Gymnasium environment)": lambda: as_gymnasium(_single()),
-    "as_gymnasium(environment of many agents)": _agents_as_one,
+    "as_gymnasium(environment of many agents)": lambda: _walk_with(agents=("a", "b")),
     "as_gymnasium(environment with actions of text)": lambda: members_of(gym.spaces.Text(5)),
     "as_gymnasium(environment that observes complex numbers)": lambda: space_of(np.zeros(2, complex)),
     "as_gymnasium(env, 0)": lambda: _walk(0),
@@ -473,7 +474,7 @@ OTHER_INTERFACES: dict[str, Call] = {
         seed=1, options={"reset_mask": np.array([True])}
     ),
     "an environment in JAX that was made with another jax_enable_x64": _with_another_x64,
-    "an environment in JAX that is reset in a function that JAX traces": lambda: jax.jit(_walk().reset)(),
+    "an environment in JAX that is reset in a function that JAX traces": lambda: jax.jit(_begun().reset)(),
     "an environment in JAX that is stepped in a function that JAX traces": lambda: jax.jit(_begun().step)(1),
     "reset(seed=...) with a negative seed": lambda: _walk(2).reset(seed=[1, -1]),
     "register_environment(no class, ...)": lambda: register_environment("Walk", interface),
@@ -482,7 +483,16 @@ OTHER_INTERFACES: dict[str, Call] = {
         "gymnax:Environment", print
     ),
     "Interface(reset=None, ...)": lambda: Interface(None, print, None, gym.spaces.Discrete(2)),
+    "an environment in JAX that observes text": lambda: _walk_with(
+        reset=lambda key: (0, {"name": "Ada"}, {})
+    ),
+    "an environment in JAX that ends for some": lambda: _walk_with(
+        reset=lambda key: (0, 0.0, {}), step=lambda *_: (0, 0.0, 1.0, {"a": True, "b": False}, False, {})
+    ),
     "as_parallel(environment of one agent)": _walk_with_agents,
+    "as_parallel(environment whose observations are not by agent)": lambda: _walk_with(
+        as_parallel, agents=("a", "b")
+    ),
     "a space of gymnax that is not known": lambda: from_gymnax(object()),
     "a Brax environment that randomizes its models": lambda: brax.interface(
         type("DomainRandomizationVmapWrapper", (), {"__module__": "brax.envs"})(), None
