@@ -183,9 +183,9 @@ class Engine:
         """The space of all environments' observations, in the dtypes that they have."""
         import jax
 
-        assert self.num_envs is not None
-        batch = jax.tree.map(lambda leaf: shape_of((self.num_envs, *leaf.shape), leaf.dtype), self._shapes[1])
-        return space_of(batch, batch_space(self.observation_space, self.num_envs))
+        count = self.num_envs or 1
+        batch = jax.tree.map(lambda leaf: shape_of((count, *leaf.shape), leaf.dtype), self._shapes[1])
+        return space_of(batch, batch_space(self.observation_space, count))
 
     @property
     def info_shapes(self) -> tuple[dict[str, Any], dict[str, Any]]:

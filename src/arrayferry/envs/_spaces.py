@@ -130,9 +130,9 @@ def space_of(array: Any, like: spaces.Space[Any] | None = None, path: str = "obs
         if isinstance(like, spaces.MultiBinary) or (isinstance(like, spaces.Box) and like.dtype == dtype):
             return like
         if isinstance(like, spaces.Box) and like.dtype.kind in ("f" if kind == "f" else "iu"):
-            low, high = like.low.astype(dtype), like.high.astype(dtype)
-            if kind == "f" or ((low == like.low) & (high == like.high)).all():
-                return spaces.Box(low, high, dtype=dtype.type)
+            bounds = like.low.astype(dtype), like.high.astype(dtype)
+            if kind == "f" or ((bounds[0] == like.low) & (bounds[1] == like.high)).all():
+                return spaces.Box(*bounds, dtype=dtype.type)
     if kind == "b":
         return spaces.Box(0, 1, array.shape, dtype.type)
     if kind not in ("i", "u", "f"):
