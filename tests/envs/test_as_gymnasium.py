@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import pickle
 from functools import partial
 from typing import Any
@@ -538,7 +539,7 @@ def test_what_a_reset_gives_is_widened_to_what_a_step_gives(monkeypatch: pytest.
 
     env = registered(
         monkeypatch,
-        lambda key: (0, jnp.array([1]), {"a": 2, "only": 3}),
+        lambda key: (0, jnp.array([1], jnp.int16), {"a": 2, "only": 3}),
         lambda key, state, action: (state + 0.5, jnp.array([1.5]), 1.0, True, False, {"a": 2.5}),
     )
     for envs in as_gymnasium(env), as_gymnasium(env, 2):
@@ -657,3 +658,482 @@ def test_spaces_that_jax_or_gymnasium_lack(monkeypatch: pytest.MonkeyPatch) -> N
         as_gymnasium(registered(monkeypatch, reset, step, gym.spaces.Text(3)))
     with pytest.raises(arrayferry.errors.UnsupportedError, match="bfloat16"):
         as_gymnasium(registered(monkeypatch, reset, step))
+
+
+IMPLEMENTATIONS = ["threefry2x32", "rbg", "unsafe_rbg"]
+
+
+@pytest.mark.parametrize("partitionable", [False, True])
+@pytest.mark.parametrize("custom", [False, True])
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_keys_are_independent_under_every_generator(
+    implementation: str, custom: bool, partitionable: bool
+) -> None:
+    """A row has the seed that it was given, and no two episodes are alike."""
+    settings = jax.default_prng_impl(implementation), jax.enable_custom_prng(custom)
+    with settings[0], settings[1], jax.threefry_partitionable(partitionable):
+        envs, alone = as_gymnasium(Walk(), COUNT), as_gymnasium(Walk())
+        begins = [np.asarray(envs.reset(seed=7)[0]["noise"])]
+        assert same(begins[0][1], alone.reset(seed=8)[0]["noise"])
+        begins += [np.asarray(envs.step(actions)[0]["noise"]) for actions in ACTIONS[:12]]
+    assert len({noise.tobytes() for noise in np.concatenate(begins)}) == 13 * COUNT
+
+
+def test_another_generator_changes_nothing() -> None:
+    """The keys are those of the documentation, whatever the default."""
+    expected = as_gymnasium(Walk(), 2).reset(seed=7)
+    with jax.default_prng_impl("rbg"), jax.enable_custom_prng(True):
+        assert same(as_gymnasium(Walk(), 2).reset(seed=7), expected)
+
+
+@pytest.mark.parametrize("count", [None, 2])
+def test_x64_is_decided_when_the_environment_is_made(count: int | None) -> None:
+    env = as_gymnasium(Walk(), count)
+    env.reset(seed=0)
+    action = 0 if count is None else [0, 0]
+    for use in lambda: env.step(action), lambda: env.reset(seed=1), lambda: env.state:
+        with jax.enable_x64(True), pytest.raises(arrayferry.FerryError, match="jax_enable_x64 was False"):
+            use()
+    env.step(action)
+    with jax.enable_x64(True):
+        wide = as_gymnasium(Walk(), count)
+        wide.reset(seed=0)
+        pickled = pickle.dumps(wide)
+    with pytest.raises(arrayferry.FerryError, match="jax_enable_x64 was True"):
+        wide.step(action)
+    with pytest.raises(arrayferry.FerryError, match="jax_enable_x64 was True"):
+        pickle.loads(pickled).step(action)
+
+
+def constant(reset: Any, step: Any) -> tuple[Any, Any]:
+    """Functions of an environment whose state, observation and info are these numbers."""
+    return (
+        lambda key: (reset, {"x": reset}, {"x": reset}),
+        lambda key, state, action: (step, {"x": step}, 1.0, False, False, {"x": step}),
+    )
+
+
+@pytest.mark.parametrize("count", [None, 2])
+@pytest.mark.parametrize(
+    ("reset", "step"),
+    [
+        (np.uint32(4_000_000_000), np.int32(1)),
+        (np.int32(100_000), np.float16(1)),
+        (np.int32(2**24 + 1), np.float32(1)),
+        (np.float16(3), np.int16(3)),
+        (np.uint8(200), np.int8(1)),
+        (np.float32(0.5), np.int32(1)),
+        (300, np.float32(1)),
+    ],
+)
+def test_values_that_neither_dtype_can_hold_are_refused(
+    monkeypatch: pytest.MonkeyPatch, reset: Any, step: Any, count: int | None
+) -> None:
+    with pytest.raises(arrayferry.errors.UnsupportedError, match="after a step"):
+        as_gymnasium(registered(monkeypatch, *constant(reset, step)), count)
+
+
+@pytest.mark.parametrize("count", [None, 2])
+@pytest.mark.parametrize(
+    ("reset", "step", "dtype"),
+    [
+        (np.int16(-30_000), np.float32(0.5), "float32"),
+        (np.float32(1 / 3), np.float16(1), "float32"),
+        (np.int16(-3), np.uint8(200), "int16"),
+        (np.bool_(True), np.int32(7), "int32"),
+        (np.uint16(60_000), np.int32(-1), "int32"),
+        (127, np.float16(0.5), "float16"),
+        (np.float32(0.5), 3, "float32"),
+    ],
+)
+def test_the_dtype_that_holds_the_other_is_taken(
+    monkeypatch: pytest.MonkeyPatch, reset: Any, step: Any, dtype: str, count: int | None
+) -> None:
+    env = as_gymnasium(registered(monkeypatch, *constant(reset, step)), count)
+    obs, info = env.reset(seed=0)
+    begun = obs["x"], info["x"], env.state
+    obs, *_, info = env.step(0 if count is None else [0, 0])
+    for value, results in (reset, begun), (step, (obs["x"], info["x"], env.state)):
+        for result in results:
+            assert result.dtype == dtype
+            assert not result.weak_type
+            assert (np.asarray(result) == value).all()
+
+
+@pytest.mark.parametrize("for_host", [False, True])
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_a_step_that_jax_rejects_changes_nothing(mode: AutoresetMode, for_host: bool) -> None:
+    envs = as_gymnasium(Walk(), COUNT, autoreset_mode=mode)
+    if for_host:
+        envs.read_on_host()
+    envs.reset(seed=3)
+    envs.step(ACTIONS[0])
+    other, before = copy.deepcopy(envs), envs.state
+    deleted = jax.numpy.asarray(ACTIONS[1], np.int32)
+    deleted.delete()
+    with pytest.raises(RuntimeError, match="deleted"):
+        envs.step(deleted)
+    with pytest.raises(arrayferry.FerryError, match="in_jit"):
+        jax.jit(lambda actions: envs.step(actions)[1])(ACTIONS[1])
+    with pytest.raises(gym.error.InvalidAction, match="shape"):
+        envs.step(ACTIONS[1][:1])
+    for reset in lambda: envs.reset()[0], lambda: envs.reset(seed=5)[0]:
+        with pytest.raises((arrayferry.FerryError, jax.errors.JAXTypeError)):
+            jax.jit(reset)()
+    with pytest.raises(arrayferry.FerryError):
+        envs.reset(seed=9, options={"reset_mask": np.array([True])})
+    assert same(envs.state, before)
+    assert same(envs.step(ACTIONS[1]), other.step(ACTIONS[1]))
+    assert same(envs.reset(), other.reset())
+
+
+def test_a_single_step_that_jax_rejects_changes_nothing() -> None:
+    env = as_gymnasium(Walk())
+    env.reset(seed=3)
+    other, deleted = copy.deepcopy(env), jax.numpy.int32(1) + 0
+    deleted.delete()
+    with pytest.raises(RuntimeError, match="deleted"):
+        env.step(deleted)
+    assert same(env.step(1), other.step(1))
+
+
+def test_an_interrupt_before_the_step_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    envs = as_gymnasium(Walk(), 2)
+    envs.reset(seed=3)
+    other = copy.deepcopy(envs)
+
+    class Interrupting:
+        shape, dtype = (2,), np.dtype(np.int32)
+
+        def __array__(self, *arguments: Any, **options: Any) -> Any:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        envs.step(Interrupting())
+    assert same(envs.step([0, 1]), other.step([0, 1]))
+
+
+def test_a_step_that_failed_while_it_ran_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    import jax.numpy as jnp
+
+    def fail(action: Any) -> Any:
+        raise ValueError("the wheel is off")
+
+    def step(key: Any, state: Any, action: Any) -> Any:
+        zero = jax.pure_callback(fail, jax.ShapeDtypeStruct((), jnp.float32), action)
+        return state + 1, jnp.zeros(1) + zero, 1.0, False, False, {}
+
+    env = as_gymnasium(registered(monkeypatch, lambda key: (jnp.int32(0), jnp.zeros(1), {}), step))
+    env.reset(seed=0)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="the wheel is off"):
+        env.step(0)
+    with pytest.raises(gym.error.ResetNeeded, match=r"failed while it ran, .*: call reset"):
+        env.step(0)
+
+
+def test_next_step_ignores_the_actions_of_environments_that_are_reset() -> None:
+    envs = as_gymnasium(Walk(), 3, autoreset_mode=AutoresetMode.NEXT_STEP, max_episode_steps=1)
+    envs.reset(seed=0)
+    assert envs.step([0, 1, 0])[3].all()
+    _, reward, terminated, truncated, _ = envs.step([99, -1, 2])
+    assert not any(np.any(result) for result in (reward, terminated, truncated))
+    with pytest.raises(gym.error.InvalidAction, match=r"action\[1\] is -1, which is not in Discrete\(2\)"):
+        envs.step([1, -1, 2])
+
+
+def test_one_bad_action_among_many_is_named() -> None:
+    actions = np.zeros(256, int)
+    actions[77] = 12
+    for envs in as_gymnasium(Walk(), 256), arrayferry.wrap(Walk(), "numpy", num_envs=256):
+        envs.reset(seed=0)
+        with pytest.raises(gym.error.InvalidAction, match=r"action\[77\] is 12") as raised:
+            envs.step(actions)
+        assert len(str(raised.value)) < 200
+
+
+@dataclasses.dataclass
+class Reading:
+    x: Any = 0.0
+
+
+@pytest.mark.parametrize("value", ["text", Reading(), object(), 2**40, b"bytes"], ids=str)
+@pytest.mark.parametrize("part", ["obs", "info"])
+def test_what_is_no_array_is_named_by_its_path(
+    monkeypatch: pytest.MonkeyPatch, part: str, value: Any
+) -> None:
+    import jax.numpy as jnp
+
+    wrong = {"a": (jnp.zeros(1), {"b": value})}
+    obs, info = (wrong, {}) if part == "obs" else (jnp.zeros(1), wrong)
+    env = registered(
+        monkeypatch, lambda key: (0, obs, info), lambda *_: (0, jnp.zeros(1), 1.0, False, False, {})
+    )
+    with pytest.raises(arrayferry.errors.UnsupportedError) as raised:
+        as_gymnasium(env, 2)
+    assert str(raised.value).startswith(f"{part}['a'][1]['b']: Environment returns ")
+
+
+@pytest.mark.parametrize(
+    ("values", "where"),
+    [
+        ({"obs": None}, "obs"),
+        ({"obs": {"a": None}}, r"obs\['a'\]"),
+        ({"info": None}, "info"),
+        ({"reward": None}, "reward"),
+        ({"reward": "much"}, "reward"),
+        ({"terminated": {"a": True}}, "terminated"),
+        ({"terminated": [True, False]}, "terminated"),
+        ({"truncated": None}, "truncated"),
+    ],
+)
+def test_results_that_gymnasium_does_not_know(
+    monkeypatch: pytest.MonkeyPatch, values: dict[str, Any], where: str
+) -> None:
+    usual = {"obs": 0.0, "reward": 1.0, "terminated": False, "truncated": False, "info": {}} | values
+    env = registered(
+        monkeypatch, lambda key: (0, usual["obs"], usual["info"]), lambda *_: (0, *usual.values())
+    )
+    with pytest.raises(arrayferry.errors.UnsupportedError, match=f"^{where}: Environment returns"):
+        as_gymnasium(env)
+
+
+@pytest.mark.parametrize("flag", [np.float32(1), 1, np.ones(1, bool), np.uint8(2), np.ones((1, 1))], ids=repr)
+def test_flags_of_other_kinds(monkeypatch: pytest.MonkeyPatch, flag: Any) -> None:
+    env = registered(monkeypatch, lambda key: (0, 0.0, {}), lambda *_: (0, 0.0, 1.0, flag, flag * 0, {}))
+    single, many = as_gymnasium(env), as_gymnasium(env, 2)
+    single.reset(seed=0)
+    many.reset(seed=0)
+    assert single.step(0)[2:4] == (True, False)
+    terminated, truncated = many.step([0, 0])[2:4]
+    assert (terminated.tolist(), truncated.tolist()) == ([True, True], [False, False])
+
+
+@pytest.mark.parametrize(
+    ("space", "obs"),
+    [
+        (gym.spaces.MultiBinary(3), np.ones(3, np.int8)),
+        (gym.spaces.MultiBinary(3), np.ones(3, np.int32)),
+        (gym.spaces.MultiBinary([2, 2]), np.ones((2, 2), bool)),
+        (gym.spaces.MultiDiscrete([2, 3]), np.array([1, 2], np.int32)),
+        (gym.spaces.Discrete(3, start=5), np.int32(7)),
+        (gym.spaces.Discrete(3, start=-1), np.int8(-1)),
+        (
+            gym.spaces.Dict(
+                a=gym.spaces.MultiBinary(2), b=gym.spaces.Tuple([gym.spaces.Discrete(3, start=-1)])
+            ),
+            {"a": np.ones(2, np.int32), "b": (np.int32(0),)},
+        ),
+    ],
+    ids=str,
+)
+def test_declared_spaces_are_kept(monkeypatch: pytest.MonkeyPatch, space: Any, obs: Any) -> None:
+    from arrayferry.envs import Interface, register_environment
+    from arrayferry.wrappers import _kinds
+
+    class Env:
+        pass
+
+    monkeypatch.setattr(_kinds, "_KINDS", dict(_kinds._KINDS))
+    action_space = gym.spaces.Discrete(2)
+    functions = lambda key: (0, obs, {}), lambda *_: (0, obs, 1.0, False, False, {})
+    register_environment(Env, lambda env, params: Interface(*functions, space, action_space))
+    assert as_gymnasium(Env()).observation_space == space
+    envs = as_gymnasium(Env(), 2)
+    assert envs.single_observation_space == space
+    assert envs.observation_space.contains(jax.tree.map(np.asarray, envs.reset(seed=0)[0]))
+
+
+@pytest.mark.parametrize(
+    ("space", "obs", "expected"),
+    [
+        (
+            gym.spaces.Box(0, 255, (2,), np.uint8),
+            np.zeros(2, np.int32),
+            gym.spaces.Box(0, 255, (2,), np.int32),
+        ),
+        (gym.spaces.Discrete(3), np.float32(1), gym.spaces.Box(-np.inf, np.inf, ())),
+        (gym.spaces.Box(0, 1, (2,), np.float64), np.zeros(2, "f4"), gym.spaces.Box(0, 1, (2,))),
+        (gym.spaces.Tuple([gym.spaces.Discrete(2)]), (np.float32(0),) * 2, None),
+    ],
+)
+def test_declared_spaces_that_observations_are_not_in(space: Any, obs: Any, expected: Any) -> None:
+    from arrayferry.envs._spaces import space_of
+
+    found = space_of(obs, space)
+    assert found == expected or expected is None
+    assert found.contains(jax.tree.map(np.asarray, obs))
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "seven", [1, -2], [None, 0.5]])
+def test_seeds_that_are_none(seed: Any) -> None:
+    with pytest.raises((arrayferry.FerryError, gym.error.Error, TypeError)):
+        as_gymnasium(Walk(), 2).reset(seed=seed)
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+@pytest.mark.parametrize("count", [None, 1, 3])
+def test_nothing_that_is_returned_is_the_state(
+    monkeypatch: pytest.MonkeyPatch, mode: AutoresetMode, count: int | None
+) -> None:
+    """Even if the observation, the info and the state are one and the same array."""
+
+    def step(key: Any, state: Any, action: Any) -> Any:
+        state = state + action
+        return state, state, state[0], False, False, {"state": state}
+
+    def reset(key: Any) -> Any:
+        state = jax.random.uniform(key, (4,))
+        return state, state, {"state": state}
+
+    env = registered(monkeypatch, reset, step, gym.spaces.Box(-1, 1, (4,)))
+    env = as_gymnasium(env, count, autoreset_mode=mode)
+    held = [env.reset(seed=0), env.state]
+    values = jax.tree.map(np.array, held)
+    for _ in range(3):
+        held += [env.step(np.ones(env.action_space.shape, np.float32)), env.state]
+        values += jax.tree.map(np.array, held[-2:])
+    assert same(held, values)
+
+
+class Known:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("of", "interface"),
+    [
+        (Known(), print),
+        ("Known", print),
+        ("package:", print),
+        (None, print),
+        (Known, None),
+        (Known, "function"),
+        (Known, 3),
+        (Known, Known),
+    ],
+)
+def test_registrations_that_are_none(of: Any, interface: Any) -> None:
+    from arrayferry.envs import register_environment
+
+    with pytest.raises(OptionError, match="is not valid"):
+        register_environment(of, interface)
+
+
+def test_a_class_that_is_registered_is_replaced_only_if_asked() -> None:
+    from arrayferry.envs import Interface, register_environment
+    from envs.walk import interface
+
+    for of in Walk, "gymnax:Environment", "dm_env:Environment":
+        with pytest.raises(OptionError, match=r"registered already.*\nHint: pass replace=True"):
+            register_environment(of, interface)
+    register_environment(Walk, lambda env, params: "nothing", replace=True)
+    with pytest.raises(arrayferry.FerryError, match="let it return an arrayferry"):
+        as_gymnasium(Walk())
+    register_environment(Walk, interface, replace=True)
+    as_gymnasium(Walk())
+    space = gym.spaces.Discrete(2)
+    for wrong in (
+        {"reset": None},
+        {"step": 3},
+        {"action_space": 2},
+        {"observation_space": (2,)},
+        {"name": None},
+        {"max_episode_steps": "9"},
+        {"num_envs": True},
+        {"render": "frame"},
+        {"agents": "ab"},
+        {"world_state": 1},
+    ):
+        usual: dict[str, Any] = {"reset": print, "step": print, "observation_space": None}
+        with pytest.raises(OptionError, match=f"Interface.{next(iter(wrong))}="):
+            Interface(**usual | {"action_space": space} | wrong)
+
+
+def team(monkeypatch: pytest.MonkeyPatch, reward: Any, terminated: Any, truncated: Any = False) -> Any:
+    """An environment of two agents that returns these."""
+    pytest.importorskip("pettingzoo")
+    from arrayferry.envs import Interface, register_environment
+    from arrayferry.wrappers import _kinds
+
+    class Team:
+        pass
+
+    two, both = gym.spaces.Discrete(2), {"a": np.zeros(1, "f4"), "b": np.ones(1, "f4")}
+    functions = (
+        lambda key: (0, both, {}),
+        lambda *_: (0, both, reward, terminated, truncated, {"n": {"x": 1}}),
+    )
+    spaces = gym.spaces.Dict(a=two, b=two)
+    monkeypatch.setattr(_kinds, "_KINDS", dict(_kinds._KINDS))
+    register_environment(Team, lambda env, params: Interface(*functions, None, spaces, agents=("a", "b")))
+    return Team()
+
+
+@pytest.mark.parametrize("as_dict", [False, True])
+@pytest.mark.parametrize("terminated", [[False, True], [True, False], [False, False]])
+def test_rewards_and_flags_by_agent(
+    monkeypatch: pytest.MonkeyPatch, terminated: list[bool], as_dict: bool
+) -> None:
+    from arrayferry.envs import as_parallel
+
+    def given(values: Any) -> Any:
+        return dict(zip("ab", values)) if as_dict else np.array(values)
+
+    env = as_parallel(team(monkeypatch, given([1.5, -2.0]), given(terminated), given([False, False])))
+    env.reset(seed=0)
+    _, rewards, ends, cuts, infos = env.step({"a": 0, "b": 1})
+    assert rewards == {"a": 1.5, "b": -2.0}
+    assert (ends, cuts) == (dict(zip("ab", terminated)), {"a": False, "b": False})
+    assert all(type(value) is bool for value in [*ends.values(), *cuts.values()])
+    assert env.agents == [agent for agent in "ab" if not ends[agent]]
+    infos["a"]["n"]["x"] = 9
+    assert infos["b"]["n"]["x"] == 1
+
+
+def test_one_reward_and_flag_for_all_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    from arrayferry.envs import as_parallel
+
+    env = as_parallel(team(monkeypatch, 2.0, False, True))
+    env.reset(seed=0)
+    assert env.step({"a": 0, "b": 1})[1:4] == tuple({"a": x, "b": x} for x in (2.0, False, True))
+
+
+@pytest.mark.parametrize(
+    ("reward", "terminated", "where"),
+    [
+        (np.zeros(3), np.zeros(2, bool), "reward"),
+        ({"a": 1.0}, np.zeros(2, bool), "reward"),
+        ({"a": 1.0, "b": 1.0, "c": 1.0}, np.zeros(2, bool), "reward"),
+        (np.zeros(2), {"a": False, "__all__": False}, "terminated"),
+        (np.zeros(2), np.zeros((2, 2), bool), "terminated"),
+        (np.zeros(2), None, "terminated"),
+    ],
+)
+def test_rewards_and_flags_of_other_agents(
+    monkeypatch: pytest.MonkeyPatch, reward: Any, terminated: Any, where: str
+) -> None:
+    from arrayferry.envs import as_parallel
+
+    with pytest.raises(arrayferry.errors.UnsupportedError, match=f"^{where}: .*\nHint: .* each of a, b"):
+        as_parallel(team(monkeypatch, reward, terminated))
+
+
+def test_two_environments_of_one_instance_do_not_meet(expected: Any) -> None:
+    walk = Walk()
+    one, two = as_gymnasium(walk), as_gymnasium(walk)
+    one.reset(seed=7)
+    two.reset(seed=8)
+    for t in range(1, 4):
+        for env, column in (one, 0), (two, 1):
+            assert same(env.step(ACTIONS[t - 1, column])[0], expected[column][t][0])
+
+
+def test_a_name_that_gymnasium_does_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    from arrayferry.envs import register_environment
+    from envs.walk import interface
+
+    named = partial(lambda env, params: replace(interface(env, params), name="My Walk (short)"))
+    register_environment(Walk, named, replace=True)
+    assert "Walk" in as_gymnasium(Walk()).spec.id

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import warnings
+from typing import Any
 
+import cloudpickle
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -28,7 +32,7 @@ def test_steps_are_those_of_the_functions() -> None:
     state = functions.initial(reset_key)
     for t in range(1, 6):
         assert np.allclose(obs, state, atol=1e-6)
-        state = functions.transition(state, t % 2, jax.random.fold_in(key, t))
+        state = functions.transition(state, t % 2, jax.random.fold_in(key, t + 1))
         obs, reward, terminated, truncated, _ = env.step(t % 2)
         assert (reward, terminated, truncated) == (1.0, False, False)
 
@@ -99,3 +103,20 @@ def test_a_function_environment_on_numpy_says_what_is_wrong() -> None:
         as_gymnasium(OnNumpy())
     note = "".join(getattr(raised.value, "__notes__", [str(raised.value)]))
     assert "traced reset of OnNumpy: it must be pure JAX" in note
+
+
+@pytest.mark.parametrize("module", [pickle, cloudpickle])
+def test_a_vector_of_gymnasium_can_be_pickled(module: Any) -> None:
+    wrapped = arrayferry.wrap(gym.make_vec("phys2d/CartPole-v1", num_envs=2), "numpy")
+    wrapped.reset(seed=3)
+    for other in pickle.loads(module.dumps(wrapped)), copy.deepcopy(wrapped):
+        twin = copy.deepcopy(wrapped)
+        assert np.array_equal(other.step([0, 1])[0], twin.step([0, 1])[0])
+        assert other.spec.id == "phys2d/CartPole-v1"
+
+
+def test_as_gymnasium_takes_what_wrap_takes() -> None:
+    envs = gym.make_vec("phys2d/CartPole-v1", num_envs=2)
+    assert isinstance(as_gymnasium(envs), JaxVectorEnv)
+    with pytest.raises(arrayferry.FerryError, match="without options"):
+        as_gymnasium(envs, max_episode_steps=3)

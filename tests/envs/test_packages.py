@@ -24,7 +24,7 @@ def keys(seed: int, steps: int, episode: int = 0) -> tuple[Any, list[Any]]:
     key, reset_key = jax.random.split(jax.random.PRNGKey(seed))
     for _ in range(episode):
         key, reset_key = jax.random.split(key)
-    return reset_key, [jax.random.fold_in(key, t) for t in range(1, steps + 1)]
+    return reset_key, [jax.random.fold_in(key, t + 1) for t in range(1, steps + 1)]
 
 
 def same(one: Any, two: Any) -> bool:
@@ -333,3 +333,141 @@ def test_jaxmarl_through_wrap() -> None:
     obs, rewards, *_ = env.step({"agent_0": torch.tensor(1)})
     assert isinstance(obs["agent_0"], torch.Tensor)
     assert type(rewards["agent_0"]) is float
+
+
+# ---- time limits are truncations -------------------------------------------------------------------------
+
+SHORT, LONG = 3, 10**6
+
+
+def end_of(env: Any, seed: int) -> tuple[int, bool, bool]:
+    """When and how an episode of random actions ends, within the short limit."""
+    env.action_space.seed(seed)
+    env.reset(seed=seed)
+    for t in range(1, SHORT + 1):
+        terminated, truncated = env.step(env.action_space.sample())[2:4]
+        if terminated or truncated:
+            return t, terminated, truncated
+    return SHORT, False, False
+
+
+def compare_ends(limited: Any, endless: Any) -> None:
+    """Where only the limited one ends it is truncated, and not terminated; where both do, terminated."""
+    for seed in range(3):
+        time, terminated, truncated = end_of(limited, seed)
+        assert (time, terminated) == end_of(endless, seed)[:2]
+        assert terminated or (truncated and time == SHORT)
+
+
+def _gymnax_games() -> list[str]:
+    try:
+        return list(__import__("gymnax").registered_envs)
+    except ImportError:
+        return ["CartPole-v1"]
+
+
+def _jumanji_games() -> list[str]:
+    try:
+        return list(__import__("jumanji").registered_environments())
+    except ImportError:
+        return ["Snake-v1"]
+
+
+@pytest.mark.parametrize("game", _gymnax_games())
+def test_time_limits_of_gymnax(game: str) -> None:
+    gymnax = pytest.importorskip("gymnax")
+    if game == "SimpleBandit-bsuite":
+        pytest.skip("gymnax's own step raises")
+    try:
+        env, params = gymnax.make(game)
+    except OSError as error:
+        pytest.skip(f"it cannot be downloaded: {error}")
+    kind = type(params.max_steps_in_episode)
+    limited, endless = (params.replace(max_steps_in_episode=kind(limit)) for limit in (SHORT, LONG))
+    compare_ends(as_gymnasium((env, limited)), as_gymnasium((env, endless)))
+
+
+@pytest.mark.parametrize("game", _jumanji_games())
+def test_time_limits_of_jumanji(game: str) -> None:
+    jumanji = pytest.importorskip("jumanji")
+    if game.startswith("Sokoban"):
+        from jumanji.environments.routing.sokoban.env import Sokoban
+        from jumanji.environments.routing.sokoban.generator import SimpleSolveGenerator
+
+        make: Any = lambda **limit: Sokoban(generator=SimpleSolveGenerator(), **limit)  # noqa: E731
+    else:
+        make = lambda **limit: jumanji.make(game, **limit)  # noqa: E731
+    if hasattr(make().unwrapped, "time_limit"):
+        compare_ends(as_gymnasium(make(time_limit=SHORT)), as_gymnasium(make(time_limit=LONG)))
+    else:
+        compare_ends(as_gymnasium(make(), max_episode_steps=SHORT), as_gymnasium(make()))
+
+
+@pytest.mark.parametrize("name", ["fast", "inverted_pendulum", "reacher"])
+def test_time_limits_of_brax(name: str) -> None:
+    envs = pytest.importorskip("brax.envs")
+    limited, endless = (envs.create(name, episode_length=limit) for limit in (SHORT, LONG))
+    compare_ends(as_gymnasium(limited), as_gymnasium(endless))
+
+
+@pytest.mark.parametrize("name", ["MiniGrid-Empty-5x5", "MiniGrid-DoorKey-5x5", "XLand-MiniGrid-R1-9x9"])
+def test_time_limits_of_xminigrid(name: str) -> None:
+    xminigrid = pytest.importorskip("xminigrid")
+    env, params = xminigrid.make(name)
+    limited, endless = (params.replace(max_steps=limit) for limit in (SHORT, LONG))
+    compare_ends(as_gymnasium((env, limited)), as_gymnasium((env, endless)))
+
+
+@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four", "2048"])
+def test_time_limits_of_pgx(name: str) -> None:
+    env = pytest.importorskip("pgx").make(name)
+    compare_ends(as_gymnasium(env, max_episode_steps=SHORT), as_gymnasium(env))
+
+
+@pytest.mark.parametrize("name", ["CartpoleBalance", "PendulumSwingup", "AcrobotSwingup"])
+def test_time_limits_of_playground(name: str) -> None:
+    registry = pytest.importorskip("mujoco_playground").registry
+    limited, endless = (
+        registry.load(name, config_overrides={"impl": "jax", "episode_length": limit})
+        for limit in (SHORT, LONG)
+    )
+    compare_ends(as_gymnasium(limited), as_gymnasium(endless))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("MPE_simple_spread_v3", {"max_steps": 2}),
+        ("overcooked", {"max_steps": 3}),
+        ("coin_game", {"num_inner_steps": 3, "num_outer_steps": 1}),
+        ("HeuristicEnemySMAX", {"max_steps": 2}),
+    ],
+)
+def test_time_limits_of_jaxmarl(name: str, options: dict[str, int]) -> None:
+    jaxmarl = pytest.importorskip("jaxmarl")
+    pytest.importorskip("pettingzoo")
+    from arrayferry.envs import as_parallel
+
+    limited, endless = as_parallel(jaxmarl.make(name, **options)), as_parallel(jaxmarl.make(name))
+    for env, is_late in (limited, True), (endless, False):
+        env.reset(seed=0)
+        for t in range(1, SHORT + 1):
+            actions = {agent: env.action_space(agent).sample() for agent in env.agents}
+            _, _, terminated, truncated, _ = env.step(actions)
+            assert not any(terminated.values())
+            assert set(truncated.values()) == {is_late and t == SHORT}
+
+
+def test_jaxmarl_that_ends_at_its_limit_is_terminated() -> None:
+    """Somebody answers the riddle in the last step."""
+    jaxmarl = pytest.importorskip("jaxmarl")
+    pytest.importorskip("pettingzoo")
+    from arrayferry.envs import as_parallel
+
+    env = jaxmarl.make("switch_riddle")
+    env.max_steps = 1
+    for action, expected in (env.game_actions["TELL"], (True, False)), (0, (False, True)):
+        parallel = as_parallel(env)
+        parallel.reset(seed=0)
+        _, _, terminated, truncated, _ = parallel.step(dict.fromkeys(parallel.agents, action))
+        assert (set(terminated.values()), set(truncated.values())) == ({expected[0]}, {expected[1]})

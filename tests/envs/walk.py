@@ -63,7 +63,7 @@ def native(seed: int, actions: Any, env: Walk | None = None) -> list[Any]:
     for action in actions:
         time += 1
         state, obs, reward, terminated, truncated, _ = functions.step(
-            jax.random.fold_in(key, time), state, action
+            jax.random.fold_in(key, time + 1), state, action
         )
         first = None
         if terminated or truncated:

@@ -109,3 +109,16 @@ def test_one_of_no_package(monkeypatch):
     monkeypatch.setattr(Counting, "observation_spec", lambda self: dm_env.specs.StringArray(()))
     with pytest.raises(arrayferry.errors.UnsupportedError, match="no Gymnasium space corresponds to"):
         arrayferry.wrap(Counting(), "torch")
+
+
+def test_as_gymnasium_takes_it_too():
+    from arrayferry.envs import as_gymnasium
+
+    env = as_gymnasium(Counting())
+    assert env.reset(seed=1)[0]["count"].tolist() == [0, 0]
+    assert env.step(np.int64(1))[1:4] == (0.25, False, False)
+    assert env.step(np.int64(2))[1:4] == (1.5, True, False)
+    with pytest.raises(arrayferry.FerryError, match="is fixed"):
+        as_gymnasium(Counting(), 2)
+    with pytest.raises(arrayferry.FerryError, match="without options"):
+        as_gymnasium(Counting(), max_episode_steps=9)

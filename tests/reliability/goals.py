@@ -21,6 +21,7 @@ _FILES = {
     "states": "R18",
     "families": "R19 R20 R21 R22 R23 R24",
     "unknown": "R30",
+    "jax_environments": "R28 R29",
 }
 
 NAMES = sorted(" ".join(_FILES.values()).split(), key=lambda name: int(name[1:]))

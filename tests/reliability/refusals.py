@@ -24,7 +24,16 @@ from arrayferry import Converter, FerryError, Framework, convert, wrappers
 from arrayferry._core import registry, type_cache
 from arrayferry._in_jit.declared import part_of_example, part_of_space
 from arrayferry._in_jit.host import STATE, Host
-from arrayferry.envs import as_gymnasium, as_parallel, brax, dm_env, func_env, jumanji, register_environment
+from arrayferry.envs import (
+    Interface,
+    as_gymnasium,
+    as_parallel,
+    brax,
+    dm_env,
+    func_env,
+    jumanji,
+    register_environment,
+)
 from arrayferry.envs._spaces import from_gymnax, members_of, space_of
 from arrayferry.testing import at_offset
 from arrayferry.wrappers import _kinds, _watch
@@ -430,19 +439,33 @@ IN_JIT: dict[str, Call] = {
 def _walk(num_envs: int | None = None, autoreset_mode: str = "SameStep", **options: bool) -> Any:
     """An environment written in JAX, known only as long as it takes to make it."""
     with patch.dict(_kinds._KINDS):
-        register_environment(Walk, interface)
+        register_environment(Walk, interface, replace=True)
         return as_gymnasium(Walk(**options), num_envs, autoreset_mode=autoreset_mode)
 
 
-def _agents_as_one() -> Any:
-    with patch.dict(_kinds._KINDS):
-        register_environment(Walk, lambda env, params: replace(interface(env, params), agents=("a", "b")))
-        return as_gymnasium(Walk())
+def _begun() -> Any:
+    env = _walk()
+    env.reset(seed=1)
+    return env
+
+
+def _with_another_x64() -> Any:
+    env = _begun()
+    with jax.enable_x64(True):
+        return env.step(1)
+
+
+def _walk_with(make: Callable[[Any], Any] = as_gymnasium, **changes: Any) -> Any:
+    """The same environment with other fields in its interface."""
+    with patch.dict(_kinds._KINDS), patch("arrayferry.envs.find_spec", lambda name: name):
+        changed = lambda env, params: replace(interface(env, params), **changes)  # noqa: E731
+        register_environment(Walk, changed, replace=True)
+        return make(Walk())
 
 
 def _walk_with_agents() -> Any:
     with patch.dict(_kinds._KINDS), patch("arrayferry.envs.find_spec", lambda name: name):
-        register_environment(Walk, interface)
+        register_environment(Walk, interface, replace=True)
         return as_parallel(Walk())
 
 
@@ -454,7 +477,7 @@ def _without_shimmy() -> Any:
 OTHER_INTERFACES: dict[str, Call] = {
     "as_gymnasium(what is not known)": lambda: as_gymnasium(object()),
     "as_gymnasium(Gymnasium environment)": lambda: as_gymnasium(_single()),
-    "as_gymnasium(environment of many agents)": _agents_as_one,
+    "as_gymnasium(environment of many agents)": lambda: _walk_with(agents=("a", "b")),
     "as_gymnasium(environment with actions of text)": lambda: members_of(gym.spaces.Text(5)),
     "as_gymnasium(environment that observes complex numbers)": lambda: space_of(np.zeros(2, complex)),
     "as_gymnasium(env, 0)": lambda: _walk(0),
@@ -464,7 +487,26 @@ OTHER_INTERFACES: dict[str, Call] = {
     "a reset_mask of the wrong length": lambda: _walk(3).reset(
         seed=1, options={"reset_mask": np.array([True])}
     ),
+    "an environment in JAX that was made with another jax_enable_x64": _with_another_x64,
+    "an environment in JAX that is reset in a function that JAX traces": lambda: jax.jit(_begun().reset)(),
+    "an environment in JAX that is stepped in a function that JAX traces": lambda: jax.jit(_begun().step)(1),
+    "reset(seed=...) with a negative seed": lambda: _walk(2).reset(seed=[1, -1]),
+    "register_environment(no class, ...)": lambda: register_environment("Walk", interface),
+    "register_environment(Env, no function)": lambda: register_environment(Walk, None),
+    "register_environment(what is registered, ...)": lambda: register_environment(
+        "gymnax:Environment", print
+    ),
+    "Interface(reset=None, ...)": lambda: Interface(None, print, None, gym.spaces.Discrete(2)),
+    "an environment in JAX that observes text": lambda: _walk_with(
+        reset=lambda key: (0, {"name": "Ada"}, {})
+    ),
+    "an environment in JAX that ends for some": lambda: _walk_with(
+        reset=lambda key: (0, 0.0, {}), step=lambda *_: (0, 0.0, 1.0, {"a": True, "b": False}, False, {})
+    ),
     "as_parallel(environment of one agent)": _walk_with_agents,
+    "as_parallel(environment whose observations are not by agent)": lambda: _walk_with(
+        as_parallel, agents=("a", "b")
+    ),
     "a space of gymnax that is not known": lambda: from_gymnax(object()),
     "a Brax environment that randomizes its models": lambda: brax.interface(
         type("DomainRandomizationVmapWrapper", (), {"__module__": "brax.envs"})(), None

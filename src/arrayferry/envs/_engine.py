@@ -5,26 +5,32 @@ a key, the number of steps since its reset, and whether its episode is over. It 
 arrays, because every container at the boundary of a compiled function costs JAX time, and it is donated: a
 step reuses its memory. Nothing else that is returned shares that memory.
 
-Keys derive from the seed. An environment begins with `jax.random.PRNGKey(seed)`. Each reset does
+Keys derive from the seed. An environment begins with `jax.random.PRNGKey(seed)`, a raw key of threefry2x32
+whatever JAX's default is: under `vmap`, the rbg generators draw from the first key alone. Each reset does
 `key, reset_key = jax.random.split(key)`, and step `t` of the episode, counted from 1, gets
-`jax.random.fold_in(key, t)`. So nothing that happens in an episode changes how the next one begins, and
-packages that draw no random numbers in a step do not pay for keys.
+`jax.random.fold_in(key, t + 1)`: `fold_in(key, 1)` is the next `reset_key`, as JAX splits keys by default.
+So nothing that happens in an episode changes how the next one begins, and packages that draw no random
+numbers in a step do not pay for keys.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
 
-from arrayferry._core.messages import note_on
+from arrayferry._core.dtypes import can_hold
+from arrayferry._core.messages import note_on, with_article
 from arrayferry._frameworks.jax import refuse_if_forked
 from arrayferry.envs._interface import Interface, interface_of
 from arrayferry.envs._packing import PackedArrays
 from arrayferry.envs._spaces import is_outside, members_of, shape_of, space_of
-from arrayferry.errors import UnsupportedError
+from arrayferry.errors import OptionError, UnsupportedError
 
 __all__ = ["Engine", "Outcome", "keys_of"]
 
@@ -50,9 +56,10 @@ class Outcome(NamedTuple):
         over: which environments were reset in this step; None if none ever are.
         final: the observation and the info with which their episodes ended, if any did; None unless
             `SAME_STEP`.
-        status: for many, whether any environment was reset, any action was outside its space, and any episode
-            was over before the step. For one, whether the action was outside its space, followed by reward,
-            terminated and truncated, which are None above, if these are scalars.
+        status: for many, whether any environment was reset, the number of the first whose action was outside
+            its space, or -1, and whether any episode was over before the step. For one, whether the action
+            was outside its space, followed by reward, terminated and truncated, which are None above, if
+            these are scalars.
     """
 
     obs: Any
@@ -85,6 +92,7 @@ class Engine:
     ) -> None:
         import jax
 
+        self._is_wide: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
         self.env, self.num_envs = env, num_envs
         self.autoreset_mode = autoreset_mode
         self.interface = interface_of(env) if interface is None else interface
@@ -98,7 +106,7 @@ class Engine:
         self._keeps_done = not is_single and autoreset_mode is not AutoresetMode.SAME_STEP
         self._structure = jax.tree.structure(self._kept(self._shapes[0]))
         self.start = jax.jit(self._start_single if is_single else self._start_all)
-        self.world_state = jax.jit(self._world_state)
+        self._world_state = jax.jit(self.interface.world_state or (lambda state: None))
         self.restart = jax.jit(self._restart, donate_argnums=0)
         self.step = jax.jit(self._step_single if is_single else self._step_all_and_keep, donate_argnums=0)
         self.step_for_host = jax.jit(self._step_all_for_host, donate_argnums=0)
@@ -110,56 +118,74 @@ class Engine:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Engine, (self.env, self.num_envs, self.autoreset_mode, self.max_episode_steps)
+        arguments = self.env, self.num_envs, self.autoreset_mode, self.max_episode_steps
+        return Engine, arguments, {"_is_wide": self._is_wide}  # the arrays that are pickled with it are so
+
+    def refuse_changes(self) -> None:
+        """Refuse to go on in a forked process, or with another `jax_enable_x64` than in the beginning."""
+        import jax
+
+        refuse_if_forked()
+        if jax.config.jax_enable_x64 != self._is_wide:  # type: ignore[attr-defined]
+            what = f"jax_enable_x64 was {self._is_wide} when {self.interface.name} was made, and no longer is"
+            raise UnsupportedError(what, "set it before you make the environment, and leave it")
 
     # ---- what is known before anything runs -----------------------------------------------------------
 
-    def _measure(self) -> tuple[Carry, Any, Any, Any]:
+    def _measure(self) -> tuple[Carry, Any, dict[str, Any], dict[str, Any]]:
         """Return the shapes of one environment's carry and observation, and infos of a reset and a step."""
         import jax
 
-        carry, obs, reset_info = jax.eval_shape(self._start_one, keys_of([0])[0])
         action = members_of(self.interface.action_space)
-        after, _ = jax.eval_shape(self._step_one, carry, action)
-        self._refuse_another("the state", carry, after)
-        carry = jax.tree.map(lambda leaf: shape_of(leaf.shape, leaf.dtype), after)
-        # Once more: an int from the reset may now be a float.
-        after, outcome = jax.eval_shape(self._step_one, carry, action)
-        self._refuse_another("the state", carry, after)
-        self._refuse_another("the state", after, carry)
-        self._refuse_another("the observation", obs, outcome.obs)
-        self._refuse_other_infos(reset_info, outcome.info)
-        return carry, outcome.obs, reset_info, outcome.info
+        begun, obs, reset_info = jax.eval_shape(self._start_one, keys_of([0])[0])
+        carry, joined = None, _strong(begun)
+        while jax.tree.leaves(carry) != jax.tree.leaves(joined):  # what is wider now may widen something else
+            before, carry = (begun if carry is None else joined), joined
+            after, outcome = jax.eval_shape(self._step_one, carry, action)
+            joined = self._joined("the state", before, after)
+        obs = self._joined("the observation", obs, outcome.obs)
+        return joined, obs, *self._joined_infos(reset_info, outcome.info)
 
-    def _refuse_another(self, what: str, reset: Any, step: Any) -> None:
-        """Refuse a reset's value whose form is not a step's, unless the step's dtype can hold it."""
+    def _joined(self, what: str, reset: Any, step: Any) -> Any:
+        """Return the shapes of both, with the dtype that holds the other's values; refuse what has none."""
         import jax
-        import jax.numpy as jnp
 
-        structures: list[Any] = [jax.tree.structure(one) for one in (reset, step)]
-        leaves, others = jax.tree.leaves(reset), jax.tree.leaves(step)
-        fits = structures[0] == structures[1] and all(
-            one.shape == other.shape
-            and (one.dtype == other.dtype or jnp.promote_types(one.dtype, other.dtype) == other.dtype)
-            for one, other in zip(leaves, others)
-        )
-        if not fits:
+        structures: list[Any] = [jax.tree.structure(tree) for tree in (reset, step)]
+        pairs = list(zip(jax.tree.leaves(reset), jax.tree.leaves(step)))
+        dtypes = [_joint_dtype(*pair) for pair in pairs]
+        if structures[0] != structures[1] or any(dtype is None for dtype in dtypes):
             what = f"{what} of {self.interface.name} has a different structure, shape or dtype after a step"
-            raise UnsupportedError(what, "JAX needs the same after a reset and after each step")
+            hint = "JAX needs the same after a reset and a step, or a dtype that can hold the other"
+            raise UnsupportedError(f"{what}: {_described(reset)}, then {_described(step)}", hint)
+        shapes = [shape_of(leaf.shape, dtype) for (leaf, _), dtype in zip(pairs, dtypes)]
+        return jax.tree.unflatten(structures[0], shapes)
 
-    def _refuse_other_infos(self, reset: dict[str, Any], step: dict[str, Any], path: str = "info") -> None:
-        """Refuse infos that have a common part in different forms; a part may be missing in one of them."""
+    def _joined_infos(
+        self, reset: dict[str, Any], step: dict[str, Any], path: str = "info"
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the shapes of both; a part that is in both has a joint dtype, others may be in one alone."""
+        reset, step = dict(reset), dict(step)
         for key in reset.keys() & step.keys():
             parts, where = (reset[key], step[key]), f"{path}[{key!r}]"
             if all(isinstance(part, dict) for part in parts):
-                self._refuse_other_infos(*parts, where)
+                reset[key], step[key] = self._joined_infos(*parts, where)
             else:
-                self._refuse_another(where, *parts)
+                reset[key] = step[key] = self._joined(where, *parts)
+        return _strong(reset), _strong(step)
 
     @property
     def observation_space(self) -> Any:
         """The space of one environment's observations."""
         return space_of(self._shapes[1], self.interface.observation_space)
+
+    @property
+    def batched_observation_space(self) -> Any:
+        """The space of all environments' observations, in the dtypes that they have."""
+        import jax
+
+        count = self.num_envs or 1
+        batch = jax.tree.map(lambda leaf: shape_of((count, *leaf.shape), leaf.dtype), self._shapes[1])
+        return space_of(batch, batch_space(self.observation_space, count))
 
     @property
     def info_shapes(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -172,45 +198,98 @@ class Engine:
         import jax
         import jax.numpy as jnp
 
-        key, reset_key = jax.random.split(key)
-        with self._noting("reset"):
+        with self._tracing("reset"):
+            key, reset_key = jax.random.split(key)
             state, obs, info = self.interface.reset(reset_key)
-        return Carry(_arrays(state), key, jnp.int32(0), jnp.bool_(False)), _arrays(obs), _arrays(info)
+        carry = Carry(self._arrays("state", state), key, jnp.int32(0), jnp.bool_(False))
+        return carry, self._arrays("obs", obs), self._info(info)
 
     def _trace_step(self, carry: Carry, action: Any) -> tuple[Carry, Outcome]:
         import jax
-        import jax.numpy as jnp
 
         time = carry.time + 1
-        with self._noting("step"):
+        with self._tracing("step"):
             state, obs, reward, terminated, truncated, info = self.interface.step(
-                jax.random.fold_in(carry.key, time), carry.state, action
+                jax.random.fold_in(carry.key, time + 1), carry.state, action
             )
-        terminated, truncated = jax.tree.map(_flag, (terminated, truncated))
+        # Some packages use floats for flags.
+        terminated = self._each("terminated", terminated).astype(bool)
+        truncated = self._each("truncated", truncated).astype(bool)
         if self.limit is not None:
-            truncated = jax.tree.map(lambda flag: flag | (time >= self.limit), truncated)
-        flags = jax.tree.map(lambda *both: both[0] | both[1], terminated, truncated)
-        done = jnp.stack(jax.tree.leaves(flags)).all()
-        outcome = Outcome(
-            _arrays(obs), _arrays(reward), terminated, truncated, _arrays(info), None, None, None
-        )
-        return Carry(_arrays(state), carry.key, time, done), outcome
+            truncated = truncated | (time >= self.limit)
+        done = (terminated | truncated).all()
+        reward = self._each("reward", reward) if self.interface.agents else self._arrays("reward", reward)
+        obs, info = self._arrays("obs", obs), self._info(info)
+        outcome = Outcome(obs, _as(reward, reward), terminated, truncated, info, None, None, None)
+        return Carry(self._arrays("state", state), carry.key, time, done), outcome
 
-    def _noting(self, method: str) -> _Noting:
+    @contextmanager
+    def _tracing(self, method: str) -> Iterator[None]:
+        """Let keys be what is documented, and add a note to what an environment raises."""
         many = "" if self.num_envs is None else f" for {self.num_envs} environments"
-        return _Noting(
-            f"raised while JAX traced {method} of {self.interface.name}{many}: it must be pure JAX"
-        )
+        try:
+            with _threefry():
+                yield
+        except Exception as error:
+            note_on(
+                error, f"raised while JAX traced {method} of {self.interface.name}{many}: it must be pure JAX"
+            )
+            raise
+
+    def _arrays(self, what: str, tree: Any) -> Any:
+        """Return a tree whose leaves are JAX arrays, strongly typed but for small ints of Python's."""
+        import jax
+        import jax.numpy as jnp
+
+        def strong(path: Any, leaf: Any) -> Any:
+            try:
+                array = leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
+            except (TypeError, ValueError, OverflowError) as error:
+                where = f"{what}{jax.tree_util.keystr(path)}"
+                raise self._refused(
+                    where, leaf, "arrays and numbers that JAX's dtypes hold, in dicts"
+                ) from error
+            is_small = type(leaf) is int and 0 <= leaf < 128  # see `_joined`
+            return array if is_small else _cast(array, array.dtype)
+
+        # Parts of a state or an info may be None; an observation or a reward may not.
+        is_none = None if what in ("state", "info") else lambda leaf: leaf is None
+        return jax.tree_util.tree_map_with_path(strong, tree, is_leaf=is_none)
+
+    def _refused(self, where: str, value: Any, instead: str) -> UnsupportedError:
+        is_array, kind = hasattr(value, "shape"), with_article(type(value).__qualname__)
+        kind = _described(value) if is_array else repr(value) if isinstance(value, int) else kind
+        return UnsupportedError(f"{self.interface.name} returns {kind}", f"return {instead}", where=where)
+
+    def _info(self, info: Any) -> Any:
+        if not isinstance(info, Mapping):
+            raise self._refused("info", info, "a dict, which may be empty")
+        return self._arrays("info", dict(info))
+
+    def _each(self, what: str, value: Any) -> Any:
+        """Return an array with a reward or flag for each agent, or for the only one."""
+        import jax.numpy as jnp
+
+        agents = self.interface.agents
+        if agents and isinstance(value, Mapping) and set(value) == set(agents):
+            value = [value[agent] for agent in agents]
+        try:
+            return jnp.broadcast_to(jnp.asarray(value).squeeze(), (len(agents),) if agents else ())
+        except (TypeError, ValueError) as error:
+            instead = f"one for each of {', '.join(agents)}" if agents else "one bool, or name the agents"
+            raise self._refused(what, value, instead) from error
 
     def _begin(self, key: Any) -> tuple[Carry, Any, Any]:
         """Reset one environment, with everything in the dtypes of a step."""
+        like, like_obs, like_info, _ = self._shapes
         carry, obs, info = self._start_one(key)
-        like, like_obs, _, like_info = self._shapes
-        return _as(like, carry), _as(like_obs, obs), _infos_as(like_info, info)
+        return _as(like, carry), _as(like_obs, obs), _as(like_info, info)
 
     def _advance(self, carry: Carry, action: Any) -> tuple[Carry, Outcome]:
-        carry, outcome = self._step_one(carry, action)
-        return _as(self._shapes[0], carry), outcome
+        like, like_obs, _, like_info = self._shapes
+        carry, out = self._step_one(carry, action)
+        out = out._replace(obs=_as(like_obs, out.obs), info=_as(like_info, out.info))
+        return _as(like, carry), out
 
     def _kept(self, carry: Carry) -> Carry:
         return carry if self._keeps_done else carry._replace(done=None)
@@ -228,7 +307,6 @@ class Engine:
 
     def keys_in(self, leaves: tuple[Any, ...]) -> Any:
         """Return the key of each environment, from which its next reset derives."""
-        refuse_if_forked()
         return self._whole(leaves).key
 
     def state_of(self, leaves: tuple[Any, ...]) -> Any:
@@ -238,10 +316,11 @@ class Engine:
 
         return jax.tree.map(partial(jnp.array, copy=True), self._whole(leaves).state)
 
-    def _world_state(self, leaves: tuple[Any, ...]) -> Any:
+    def world_state(self, leaves: tuple[Any, ...]) -> Any:
+        """Return the package's state for all agents; it may be a part of the state, so that is copied."""
         if self.interface.world_state is None:
             raise NotImplementedError(f"{self.interface.name} has no state for all agents")
-        return self.interface.world_state(self._whole(leaves).state)
+        return self._world_state(self.state_of(leaves))
 
     # ---- a single environment -------------------------------------------------------------------------
 
@@ -287,17 +366,21 @@ class Engine:
 
         before, mode = self._whole(leaves), self.autoreset_mode
         carry, out = jax.vmap(self._advance)(before, actions)
-        outside = is_outside(self.interface.action_space, actions)
+        outside = jax.vmap(partial(is_outside, self.interface.action_space))(actions)
+        if mode is AutoresetMode.NEXT_STEP:
+            outside &= ~before.done  # the actions of environments that are now reset count for nothing
+        is_refused = outside.any()
+        first = jnp.where(is_refused, outside.argmax().astype(jnp.int32), -1)
         if mode is AutoresetMode.DISABLED:
             any_done = before.done.any()
-            status = jnp.stack([jnp.bool_(False), outside, any_done])
-            return self._flat(_unless(outside | any_done, carry, before)), out._replace(status=status)
+            status = jnp.stack([jnp.int32(0), first, any_done.astype(jnp.int32)])
+            return self._flat(_unless(is_refused | any_done, carry, before)), out._replace(status=status)
 
         is_same = mode is AutoresetMode.SAME_STEP
         over = carry.done if is_same else before.done
         reset_info, step_info = self.info_shapes
         old_info = _filled(reset_info, out.info, self.num_envs)
-        status = jnp.stack([over.any(), outside, jnp.bool_(False)])
+        status = jnp.stack([over.any().astype(jnp.int32), first, jnp.int32(0)])
 
         def begin() -> tuple[Any, Any, Any, Any]:
             # All are reset, which takes as long as resetting some; only those whose episodes are over change.
@@ -313,7 +396,7 @@ class Engine:
         final = (out.obs, out.info) if is_same else None
         carry, obs, info, final = jax.lax.cond(over.any(), begin, lambda: (carry, out.obs, old_info, final))
         out = out._replace(obs=obs, info=info, over=over, final=final, status=status)
-        return self._flat(_unless(outside, carry, before)), out
+        return self._flat(_unless(is_refused, carry, before)), out
 
     def _step_all_and_keep(self, leaves: tuple[Any, ...], actions: Any) -> tuple[Any, Outcome, Any]:
         """Take a step, and return the observation twice: the caller may delete the one that it gets."""
@@ -326,18 +409,21 @@ class Engine:
         return leaves, PackedArrays.of(out._replace(over=None, final=None), (out.over, out.final))
 
 
-class _Noting:
-    """Adds a note to what an environment raises while JAX traces it."""
+def _remade(is_wide: bool, *arguments: Any) -> Engine:
+    """Return the engine of an environment that was pickled; its arrays have the dtypes that it had."""
+    engine = Engine(*arguments)
+    engine._is_wide = is_wide
+    engine.refuse_changes()
+    return engine
 
-    def __init__(self, note: str) -> None:
-        self._note = note
 
-    def __enter__(self) -> None:
-        pass
+@contextmanager
+def _threefry() -> Iterator[None]:
+    """Let keys be raw ones of threefry2x32, whatever the user's configuration says."""
+    import jax
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, Exception):
-            note_on(error, self._note)
+    with jax.default_prng_impl("threefry2x32"), jax.enable_custom_prng(False):
+        yield
 
 
 def keys_of(seeds: Any) -> Any:
@@ -345,27 +431,34 @@ def keys_of(seeds: Any) -> Any:
     import jax
 
     refuse_if_forked()
+    if wrong := [seed for seed in seeds if not isinstance(seed, (int, np.integer)) or seed < 0]:
+        raise OptionError(f"seed={wrong[0]!r} is not valid", "pass a whole number, at least 0")
     dtype = np.dtype(jax.dtypes.canonicalize_dtype(np.uint64))
     lowest = np.asarray([int(seed) & np.iinfo(dtype).max for seed in seeds], dtype)
-    return np.asarray(jax.jit(jax.vmap(jax.random.PRNGKey))(lowest))
+    with _threefry():
+        return np.asarray(jax.jit(jax.vmap(jax.random.PRNGKey))(lowest))
 
 
-def _arrays(tree: Any) -> Any:
-    """Return a tree whose leaves are strongly typed JAX arrays."""
+def _strong(shapes: Any) -> Any:
+    """Return shapes and dtypes without the mark of weak types."""
     import jax
-    import jax.numpy as jnp
 
-    def strong(leaf: Any) -> Any:
-        array = leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
-        return _cast(array, array.dtype)
-
-    return jax.tree.map(strong, tree)
+    return jax.tree.map(lambda leaf: shape_of(leaf.shape, leaf.dtype), shapes)
 
 
-def _flag(value: Any) -> Any:
-    import jax.numpy as jnp
+def _described(tree: Any) -> str:
+    import jax
 
-    return jnp.asarray(value).astype(bool)  # some packages use floats
+    return ", ".join(f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(tree)[:9])
+
+
+def _joint_dtype(reset: Any, step: Any) -> Any:
+    """Return the dtype of two arrays that holds the values of both; None if there is none."""
+    # Only a small int of Python's is still weakly typed: the dtypes of all numbers hold it.
+    held = [np.uint8 if leaf.weak_type else leaf.dtype for leaf in (reset, step)]
+    if reset.shape == step.shape and can_hold(step.dtype, held[0]):
+        return step.dtype
+    return reset.dtype if reset.shape == step.shape and can_hold(reset.dtype, held[1]) else None
 
 
 def _cast(leaf: Any, dtype: Any) -> Any:
@@ -381,13 +474,6 @@ def _as(like: Any, tree: Any) -> Any:
     import jax
 
     return jax.tree.map(lambda to, leaf: _cast(leaf, to.dtype), like, tree)
-
-
-def _infos_as(like: Any, infos: Any) -> Any:
-    """Return infos in the dtypes of others, which need not have the same parts."""
-    if not isinstance(infos, dict):
-        return _as(like, infos)
-    return {key: _infos_as(like[key], one) if key in like else one for key, one in infos.items()}
 
 
 def _wide(dtype: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from copy import copy
 from typing import Any, overload
@@ -13,13 +14,13 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from arrayferry._core.messages import count_of, refuse_choice
-from arrayferry._frameworks.jax import refuse_if_forked
 from arrayferry.envs._engine import Engine, Outcome, keys_of
 from arrayferry.envs._interface import interface_of
 from arrayferry.envs._packing import PackedArrays, read_small
 from arrayferry.envs._spaces import as_action, members_of
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers._autoreset import known_autoreset_mode
+from arrayferry.wrappers._kinds import find_kind, in_words, resolve
 from arrayferry.wrappers._resets import mask_of, seeds_of
 
 __all__ = ["JaxEnvBase", "JaxEnv", "JaxVectorEnv", "as_gymnasium"]
@@ -42,13 +43,14 @@ class JaxEnvBase:
             refuse_choice("render_mode", render_mode, *modes)
         self._engine = engine
         self._leaves: tuple[Any, ...] | None = None  # the carry, from the first reset on
+        self._is_lost = False  # whether a step that failed took the carry with it
         self.render_mode = render_mode
         self.metadata: dict[str, Any] = {"render_modes": modes, "jax": True, **options}
         arguments = {"env": engine.env, "max_episode_steps": engine.max_episode_steps}
         if engine.num_envs is not None:
             arguments["num_envs"] = engine.num_envs
         self.spec: EnvSpec | None = EnvSpec(
-            interface.name,
+            re.sub(r"[^\w:./-]", "-", interface.name),  # what Gymnasium allows in a name
             "arrayferry.envs:as_gymnasium",
             vector_entry_point="arrayferry.envs:as_gymnasium",
             kwargs={**arguments, "render_mode": render_mode, **options},
@@ -58,10 +60,28 @@ class JaxEnvBase:
         )
 
     def _carried(self, what: str) -> tuple[Any, ...]:
-        refuse_if_forked()
+        self._engine.refuse_changes()
         if self._leaves is None:
-            raise gym.error.ResetNeeded(f"call reset() before {what}")
+            why = "the last step failed while it ran, and its episodes are lost: " if self._is_lost else ""
+            raise gym.error.ResetNeeded(f"{why}call reset() before {what}")
         return self._leaves
+
+    def _start(self, key: Any) -> tuple[Any, Any]:
+        """Begin new episodes; the present ones go on if that fails."""
+        import jax
+
+        self._engine.refuse_changes()
+        leaves, obs, info = self._engine.start(key)
+        if isinstance(leaves[0], jax.core.Tracer):
+            what = f"reset() of {self._engine.interface.name} was called in a function that JAX traces"
+            raise UnsupportedError(what, "call it outside, or use arrayferry.in_jit")
+        self._leaves = leaves
+        return obs, info
+
+    def _recover(self, leaves: tuple[Any, ...]) -> None:
+        """After an error, keep the carry if JAX has not taken it over: nothing has run then."""
+        self._is_lost = any(leaf.is_deleted() for leaf in leaves)
+        self._leaves = None if self._is_lost else leaves
 
     @property
     def state(self) -> Any:
@@ -70,7 +90,7 @@ class JaxEnvBase:
 
     def __getstate__(self) -> dict[str, Any]:
         # A step reuses the memory of the carry: no two environments may share it.
-        refuse_if_forked()
+        self._engine.refuse_changes()
         leaves = None if self._leaves is None else tuple(map(copy, self._leaves))
         return {**self.__dict__, "_leaves": leaves}
 
@@ -97,25 +117,29 @@ class JaxEnv(JaxEnvBase, gym.Env[Any, Any]):
         self._members = members_of(self.action_space)
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | np.integer[Any] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Start an episode; without a seed, the next one in the current sequence."""
+        seed = int(seed) if isinstance(seed, np.integer) else seed
         super().reset(seed=seed)
         if seed is None and self._leaves is not None:
             key = self._engine.keys_in(self._leaves)
         else:
             key = keys_of([self.np_random.integers(2**32) if seed is None else seed])[0]
-        self._leaves, obs, info = self._engine.start(key)
+        obs, info = self._start(key)
         return obs, info
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take a step; the action is a NumPy or JAX array, or a number."""
         out: Outcome
         leaves, member = self._carried("step()"), as_action(self._members, action)
-        self._leaves = None  # donated, and lost if the step raises
-        kept, out = self._engine.step(leaves, member)
-        outside, *scalars = np.asarray(out.status).tolist()
-        self._leaves = kept
+        try:
+            kept, out = self._engine.step(leaves, member)
+            outside, *scalars = np.asarray(out.status).tolist()
+            self._leaves = kept
+        except BaseException:
+            self._recover(leaves)
+            raise
         if outside:
             raise gym.error.InvalidAction(f"the action {action!r} is not in {self.action_space}")
         if scalars:
@@ -152,7 +176,7 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
         self.autoreset_mode = engine.autoreset_mode
         self.single_observation_space = engine.observation_space
         self.single_action_space = engine.interface.action_space
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.observation_space = engine.batched_observation_space
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._members = members_of(self.action_space)
         self._all = np.ones(self.num_envs, bool)
@@ -170,16 +194,18 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
         Without a seed, each environment continues its current sequence of episodes.
         """
         seed = int(seed) if isinstance(seed, np.integer) else seed
+        mask = mask_of(options, self.num_envs)
+        leaves = () if mask is None else self._carried("reset() with a reset_mask")
         super().reset(seed=seed if isinstance(seed, int) else None)
         keys = self._keys(seed)
-        mask = mask_of(options, self.num_envs)
         if mask is None:
-            self._leaves, obs, info = self._engine.start(keys)
-            return self._begun(obs, info, self._all)
-        leaves = self._carried("reset() with a reset_mask")
-        self._leaves = None  # donated, and lost if the reset raises
-        # Copied, because the keys may be part of the carry.
-        self._leaves, obs, info = self._engine.restart(leaves, self._last_obs(), np.array(keys), mask)
+            return self._begun(*self._start(keys), self._all)
+        try:
+            # Copied, because the keys may be part of the carry.
+            self._leaves, obs, info = self._engine.restart(leaves, self._last_obs(), np.array(keys), mask)
+        except BaseException:
+            self._recover(leaves)
+            raise
         return self._begun(obs, info, mask)
 
     def _begun(self, obs: Any, info: dict[str, Any], mask: Any) -> tuple[Any, dict[str, Any]]:
@@ -217,18 +243,25 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take a step in all environments, with actions in NumPy or JAX."""
+        import jax
+
         out: Outcome
         leaves, members = self._carried("step()"), as_action(self._members, actions)
-        self._leaves = None  # donated, and lost if the step raises
-        if self._is_for_host:
-            kept, shown = self._engine.step_for_host(leaves, members)
-            out = shown.read(0)
-        else:
-            kept, out, shown = self._engine.step(leaves, members)
-        any_over, is_outside, any_done = np.asarray(out.status).tolist()
-        self._leaves = kept
-        if is_outside:
-            raise gym.error.InvalidAction(f"an action of {actions!r} is not in {self.single_action_space}")
+        try:
+            if self._is_for_host:
+                kept, shown = self._engine.step_for_host(leaves, members)
+                out = shown.read(0)
+            else:
+                kept, out, shown = self._engine.step(leaves, members)
+            any_over, refused, any_done = np.asarray(out.status).tolist()
+            self._leaves = kept
+        except BaseException:
+            self._recover(leaves)
+            raise
+        if refused >= 0:
+            action = jax.tree.map(lambda leaf: np.asarray(leaf)[refused].tolist(), members)
+            what = f"action[{refused}] is {action}, which is not in {self.single_action_space}"
+            raise gym.error.InvalidAction(what)
         if any_done:
             hint = 'reset the environments whose episodes are over: options={"reset_mask": ...}'
             raise gym.error.ResetNeeded(hint)
@@ -312,7 +345,7 @@ def as_gymnasium(
 
     Args:
         env: the environment, as its package's `make` returns it: alone, with its default parameters, or as a
-            pair `(env, params)`.
+            pair `(env, params)`. A dm_env environment is adapted as it is, without any of the options.
         num_envs: how many to step together, as a vector environment; None for a single environment.
         autoreset_mode: when a vector environment resets those whose episodes are over, as in Gymnasium.
         max_episode_steps: the number of steps after which an episode is truncated, if not earlier.
@@ -327,6 +360,12 @@ def as_gymnasium(
         ((3, 4), Array([1., 1., 1.], dtype=float32))
     """
     mode = known_autoreset_mode(autoreset_mode)
+    if (kind := find_kind(env)) is not None and kind.interface is None and kind.adapt is not None:
+        if (mode, max_episode_steps, render_mode) != (AutoresetMode.SAME_STEP, None, None):
+            what = f"{in_words(env)} is adapted as it is, without options"
+            raise UnsupportedError(what, "set them where it is made, or put Gymnasium's wrappers around it")
+        adapted: JaxEnv | JaxVectorEnv = resolve(kind.adapt)(env, num_envs)
+        return adapted
     interface = interface_of(env)
     if interface.agents:
         what = f"{interface.name} has many agents, which Gymnasium's environments do not"

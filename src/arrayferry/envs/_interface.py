@@ -8,13 +8,33 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import gymnasium as gym
 
-from arrayferry.errors import UnsupportedError
-from arrayferry.wrappers._kinds import Kind, find_kind, how_to_make, in_words, register_kind, resolve
+from arrayferry.errors import OptionError, UnsupportedError
+from arrayferry.wrappers._kinds import (
+    Kind,
+    find_kind,
+    how_to_make,
+    in_words,
+    is_registered,
+    register_kind,
+    resolve,
+)
 
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-__all__ = ["Interface", "interface_of", "named", "register_environment", "split_pair", "without"]
+__all__ = [
+    "NEVER",
+    "Interface",
+    "interface_of",
+    "named",
+    "register_environment",
+    "split_pair",
+    "unlimited",
+    "without",
+]
+
+# More steps than any episode has; added to another such number, it still fits 32 bits.
+NEVER = 2**30
 
 
 @dataclass(frozen=True)
@@ -35,7 +55,7 @@ class Interface:
         render_mode: Gymnasium's name for what `render` returns.
         num_envs: how many to step together by default; None for one.
         agents: the names of many agents, for `as_parallel`: observations, actions and their spaces are dicts
-            by agent; reward, terminated and truncated are arrays with an element for each.
+            by agent; reward, terminated and truncated are arrays with an element for each, or dicts by agent.
         world_state: `world_state(state)` returns what PettingZoo's `state()` does: one array for all agents.
 
     Example:
@@ -65,12 +85,31 @@ class Interface:
     agents: tuple[str, ...] = ()
     world_state: Callable[[Any], Any] | None = None
 
+    def __post_init__(self) -> None:
+        for names, types in _TYPES.items():
+            for name in names.split():
+                if not isinstance(value := getattr(self, name), types) or isinstance(value, bool):
+                    words = " or ".join(kind.__name__ for kind in types)
+                    raise OptionError(
+                        f"Interface({name}={value!r}) is not valid", f"pass one of type {words}"
+                    )
+
+
+_TYPES: dict[str, Any] = {
+    "reset step": (Callable,),
+    "render world_state": (Callable, type(None)),
+    "action_space": (gym.Space,),
+    "observation_space": (gym.Space, type(None)),
+    "name render_mode": (str,),
+    "max_episode_steps num_envs": (int, type(None)),
+    "agents": (tuple, list),
+}
 
 # Maps an environment and its parameters, None for the default ones, to its interface.
 Describe: TypeAlias = Callable[[Any, Any], Interface]
 
 
-def register_environment(of: str | type, interface: str | Describe) -> None:
+def register_environment(of: str | type, interface: str | Describe, *, replace: bool = False) -> None:
     """Let `as_gymnasium`, or `as_parallel`, and `wrap` take the environments of a class and its subclasses.
 
     Args:
@@ -78,6 +117,10 @@ def register_environment(of: str | type, interface: str | Describe) -> None:
         interface: `interface(env, params)` returns the `Interface` of an environment, where `params` is the
             second part of a pair `(env, params)`, and None for an environment alone; or
             `"module:function"`, which is imported when it is needed.
+        replace: whether to replace what `wrap` does with the environments of this class so far.
+
+    Raises:
+        OptionError: if an argument is not what it should be, or the class is known already.
 
     Example:
         >>> import jax.numpy as jnp
@@ -102,7 +145,19 @@ def register_environment(of: str | type, interface: str | Describe) -> None:
         array([[-1.],
                [ 1.]], dtype=float32)
     """
+    if not (isinstance(of, type) or _is_named(of)):
+        raise OptionError(f"of={of!r} is not valid", 'pass a class, or "package:Class"')
+    if not (callable(interface) or _is_named(interface)) or isinstance(interface, type):
+        hint = 'pass a function interface(env, params) that returns an Interface, or "module:function"'
+        raise OptionError(f"interface={interface!r} is not valid", hint)
+    if is_registered(of) and not replace:
+        raise OptionError(f"{of} is registered already", "pass replace=True to replace it")
     register_kind(of, Kind(adapt="arrayferry.envs:_adapt", interface=interface))
+
+
+def _is_named(value: Any) -> bool:
+    """Return whether a value is two names with a colon between them."""
+    return isinstance(value, str) and value.count(":") == 1 and all(value.split(":"))
 
 
 def interface_of(env: Any) -> Interface:
@@ -115,7 +170,11 @@ def interface_of(env: Any) -> Interface:
         hint = already if isinstance(env, (gym.Env, gym.vector.VectorEnv)) else how_to_make(env)
         describe = "describe how to reset and step it, with arrayferry.envs.register_environment"
         raise UnsupportedError(what, hint or describe)
-    described: Interface = resolve(kind.interface)(*split_pair(env))
+    described = resolve(kind.interface)(*split_pair(env))
+    if not isinstance(described, Interface):
+        env, _ = split_pair(env)
+        what = f"the function registered for {in_words(env)} returned {in_words(described)}"
+        raise UnsupportedError(what, "let it return an arrayferry.envs.Interface")
     return described
 
 
@@ -137,13 +196,39 @@ def without(env: Any, inner: str, *wrappers: str) -> Any:
         inner: the attribute in which that package's wrappers hold what they wrap.
         wrappers: the classes to leave out, as `"package:Class"`.
     """
-    from copy import copy
-
     if inner not in vars(env):
         return env
     wrapped = without(vars(env)[inner], inner, *wrappers)
     if named(env, *wrappers):
         return wrapped
-    env = copy(env)
+    env = _twin(env)
     vars(env)[inner] = wrapped
     return env
+
+
+def unlimited(env: Any, limits: tuple[str, ...], inner: tuple[str, ...]) -> Any:
+    """Return a copy of an environment, and of those inside of it, whose time limits are out of reach.
+
+    Packages that do not say why an episode ends are asked again without the limit. The second step computes
+    what the first does, but for the limit, and XLA compiles what two steps have in common only once.
+
+    Args:
+        env: the environment, perhaps wrapped.
+        limits: the attributes that may hold a time limit, in steps.
+        inner: the attributes that may hold a wrapped environment.
+    """
+    env = _twin(env)
+    for name in limits:
+        if getattr(env, name, None) is not None:
+            vars(env)[name] = NEVER
+    for name in inner:
+        if name in vars(env):
+            vars(env)[name] = unlimited(vars(env)[name], limits, inner)
+    return env
+
+
+def _twin(env: Any) -> Any:
+    """Return a shallow copy; `copy.copy` looks up attributes that some wrappers look for in themselves."""
+    twin = object.__new__(type(env))
+    vars(twin).update(vars(env))
+    return twin

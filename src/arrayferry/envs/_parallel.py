@@ -11,6 +11,7 @@ from gymnasium.utils import seeding
 from arrayferry.envs._engine import Engine, Outcome, keys_of
 from arrayferry.envs._environments import JaxEnvBase
 from arrayferry.envs._spaces import as_action, first_member, members_of
+from arrayferry.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -36,6 +37,10 @@ class JaxParallelEnv(JaxEnvBase, ParallelEnv):  # type: ignore[misc]  # PettingZ
         self.metadata["name"] = engine.interface.name
         self.possible_agents = list(engine.interface.agents)
         self.agents: list[str] = []
+        for what, space in ("obs", engine.observation_space), ("action_space", engine.interface.action_space):
+            if not isinstance(space, gym.spaces.Dict) or set(space.spaces) != set(self.possible_agents):
+                text = f"{engine.interface.name} has {space} for its agents"
+                raise UnsupportedError(text, f"let it be a dict with {self.possible_agents}", where=what)
         self.observation_spaces = dict(engine.observation_space.spaces)
         self.action_spaces = dict(engine.interface.action_space.spaces)  # type: ignore[attr-defined]
         self._members = members_of(engine.interface.action_space)
@@ -64,7 +69,7 @@ class JaxParallelEnv(JaxEnvBase, ParallelEnv):  # type: ignore[misc]  # PettingZ
             key = self._engine.keys_in(self._leaves)
         else:
             key = keys_of([seeding.np_random()[0].integers(2**32) if seed is None else seed])[0]
-        self._leaves, obs, info = self._engine.start(key)
+        obs, info = self._start(key)
         self.agents = list(self.possible_agents)
         return obs, self._infos(info)
 
@@ -75,10 +80,13 @@ class JaxParallelEnv(JaxEnvBase, ParallelEnv):  # type: ignore[misc]  # PettingZ
         if not self.agents:
             raise gym.error.ResetNeeded("the episode is over: call reset()")
         whole = {agent: self._action(agent, actions) for agent in self.possible_agents}
-        self._leaves = None  # donated, and lost if the step raises
-        kept, out = self._engine.step(leaves, whole)
-        is_outside = np.asarray(out.status).any()
-        self._leaves = kept
+        try:
+            kept, out = self._engine.step(leaves, whole)
+            is_outside = np.asarray(out.status).any()
+            self._leaves = kept
+        except BaseException:
+            self._recover(leaves)
+            raise
         if is_outside:
             raise gym.error.InvalidAction(f"an action of {actions!r} is not in its agent's action space")
         obs = {agent: out.obs[agent] for agent in self.agents}
@@ -95,12 +103,14 @@ class JaxParallelEnv(JaxEnvBase, ParallelEnv):  # type: ignore[misc]  # PettingZ
         return as_action(self._members[agent], actions[agent], f"action[{agent!r}]")
 
     def _by_agent(self, values: Any) -> dict[str, Any]:
-        by_agent = dict(zip(self.possible_agents, np.asarray(values).tolist()))
+        by_agent = dict(zip(self.possible_agents, np.asarray(values).tolist(), strict=True))
         return {agent: by_agent[agent] for agent in self.agents}
 
     def _infos(self, info: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        masks = info.pop("action_mask", {})
-        infos: dict[str, dict[str, Any]] = {agent: dict(info) for agent in self.agents}
+        import jax
+
+        masks = info.pop("action_mask") if isinstance(info.get("action_mask"), dict) else {}
+        infos = {agent: jax.tree.map(lambda leaf: leaf, info) for agent in self.agents}
         for agent in masks.keys() & infos.keys():
             infos[agent]["action_mask"] = masks[agent]
         return infos

@@ -72,6 +72,8 @@ def as_action(members: Any, action: Any, path: str = "action") -> Any:
         if limits.min <= action <= limits.max:
             return np.array(action, members.dtype)  # three times as fast as what follows
         raise gym.error.InvalidAction(f"{path}: {action} does not fit {members.dtype}")
+    if isinstance(action, jax.core.Tracer):
+        raise UnsupportedError("step() was called in a function that JAX traces", "use arrayferry.in_jit")
     array = action if isinstance(action, jax.Array) else np.asarray(action)
     if array.shape != members.shape:
         raise gym.error.InvalidAction(f"{path}: shape {array.shape} arrived, {members.shape} is expected")
@@ -104,33 +106,39 @@ def is_outside(space: spaces.Space[Any], action: Any) -> Any:
     return jnp.asarray(outside, bool).any()
 
 
-def space_of(array: Any, like: spaces.Space[Any] | None = None) -> spaces.Space[Any]:
+def space_of(array: Any, like: spaces.Space[Any] | None = None, path: str = "obs") -> spaces.Space[Any]:
     """Return the space of observations of these shapes and dtypes.
 
     Args:
         array: the shapes and dtypes of an observation, in dicts, tuples and the like.
         like: the space that the package declares; it is used where its members match.
+        path: what the observation is called in messages.
     """
     if isinstance(array, dict):
         parts = like.spaces if isinstance(like, spaces.Dict) else {}
-        return spaces.Dict({key: space_of(one, parts.get(key)) for key, one in array.items()})
+        places = {key: f"{path}[{key!r}]" for key in array}
+        return spaces.Dict({key: space_of(array[key], parts.get(key), places[key]) for key in array})
     if isinstance(array, (tuple, list)):
-        of = like.spaces if isinstance(like, spaces.Tuple) else [None] * len(array)
-        return spaces.Tuple([space_of(*pair) for pair in zip(array, of)])
-    dtype: np.dtype[Any] = np.dtype(array.dtype)
-    if isinstance(like, (spaces.Discrete, spaces.MultiDiscrete)) and like.shape == array.shape:
-        return like
-    if isinstance(like, spaces.Box) and like.shape == array.shape:
-        if like.dtype == dtype:
+        of: Any = like.spaces if isinstance(like, spaces.Tuple) else ()
+        of = of if len(of) == len(array) else [None] * len(array)
+        return spaces.Tuple([space_of(*pair, f"{path}[{i}]") for i, pair in enumerate(zip(array, of))])
+    dtype: Any = getattr(array, "dtype", type(array).__qualname__)
+    kind = getattr(dtype, "kind", "")  # a typed key has none
+    if like is not None and like.shape == getattr(array, "shape", None) and kind:
+        if isinstance(like, (spaces.Discrete, spaces.MultiDiscrete)) and kind in "iu":
             return like
-        if dtype.kind == like.dtype.kind == "f":
-            return spaces.Box(like.low.astype(dtype), like.high.astype(dtype), dtype=dtype.type)
-    if dtype.kind == "b":
+        if isinstance(like, spaces.MultiBinary) or (isinstance(like, spaces.Box) and like.dtype == dtype):
+            return like
+        if isinstance(like, spaces.Box) and like.dtype.kind in ("f" if kind == "f" else "iu"):
+            bounds = like.low.astype(dtype), like.high.astype(dtype)
+            if kind == "f" or ((bounds[0] == like.low) & (bounds[1] == like.high)).all():
+                return spaces.Box(*bounds, dtype=dtype.type)
+    if kind == "b":
         return spaces.Box(0, 1, array.shape, dtype.type)
-    if dtype.kind not in "iuf":
+    if kind not in ("i", "u", "f"):
         what = f"Gymnasium has no space for an observation of {dtype}"
-        raise UnsupportedError(what, "let the environment return float32, or declare its observation_space")
-    low, high = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        raise UnsupportedError(what, "let the environment return arrays of float32", where=path)
+    low, high = (-np.inf, np.inf) if kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     return spaces.Box(low, high, array.shape, dtype.type)
 
 

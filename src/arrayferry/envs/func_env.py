@@ -19,9 +19,7 @@ _TRANSFORMED = ("initial", "transition", "observation", "reward", "terminal", "s
 
 def interface(env: Any, params: Any) -> Interface:
     """Describe a `FuncEnv`; all of its functions get the same key in a step, as in Gymnasium."""
-    env = copy(env)
-    for name in _TRANSFORMED:
-        vars(env).pop(name, None)
+    env = _untransformed(env)
     given = () if params is None else (params,)
 
     def reset(key: Any) -> tuple[Any, Any, dict[str, Any]]:
@@ -41,6 +39,13 @@ def interface(env: Any, params: Any) -> Interface:
 
     name = type(env).__name__
     return Interface(reset, step, env.observation_space, env.action_space, name, render=_drawing(env, given))
+
+
+def _untransformed(env: Any) -> Any:
+    env = copy(env)
+    for name in _TRANSFORMED:
+        vars(env).pop(name, None)
+    return env
 
 
 def _drawing(env: Any, given: tuple[Any, ...]) -> Any:
@@ -68,8 +73,10 @@ def as_fused(env: Any, num_envs: int | None) -> Any:
         raise UnsupportedError(what, "leave num_envs out")
     mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
     limit, render_mode = env.time_limit or None, env.render_mode
+    # The functions that Gymnasium has compiled cannot be pickled.
+    functions = _untransformed(env.func_env)
     fused = as_gymnasium(
-        env.func_env, env.num_envs, autoreset_mode=mode, max_episode_steps=limit, render_mode=render_mode
+        functions, env.num_envs, autoreset_mode=mode, max_episode_steps=limit, render_mode=render_mode
     )
     fused.metadata |= env.metadata
     fused.spec = env.spec

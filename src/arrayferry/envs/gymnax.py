@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from arrayferry.envs._interface import Interface
+from arrayferry.envs._interface import NEVER, Interface
 from arrayferry.envs._spaces import from_gymnax
 
 __all__ = ["interface"]
@@ -20,21 +20,22 @@ def interface(env: Any, params: Any) -> Interface:
         obs, state = env.reset_env(key, params)
         return state, obs, {}
 
-    def step(key: Any, state: Any, action: Any) -> tuple[Any, Any, Any, Any, Any, dict[str, Any]]:
-        obs, state, reward, done, info = env.step_env(key, state, action, params)
-        return state, obs, reward, *_ends(env, state, params, done), info
+    def step(key: Any, before: Any, action: Any) -> tuple[Any, Any, Any, Any, Any, dict[str, Any]]:
+        obs, state, reward, done, info = env.step_env(key, before, action, params)
+        if hasattr(env, "is_truncated"):
+            return state, obs, reward, done, env.is_truncated(state, params), info
+        if not hasattr(params, "max_steps_in_episode"):
+            return state, obs, reward, done, False, info
+        # The same step without the limit: some games keep `done` in their state, so that cannot be asked.
+        *_, ended, _ = env.step_env(key, before, action, _unlimited(params))
+        is_late = getattr(state, "time", -1) >= params.max_steps_in_episode
+        return state, obs, reward, done & ended, done & (is_late | ~ended), info
 
     observations, actions = env.observation_space(params), env.action_space(params)
     return Interface(reset, step, from_gymnax(observations), from_gymnax(actions), f"gymnax/{env.name}")
 
 
-def _ends(env: Any, state: Any, params: Any, done: Any) -> tuple[Any, Any]:
-    """Return whether an episode is terminated, and whether it is truncated."""
-    if hasattr(env, "is_truncated"):
-        return done, env.is_truncated(state, params)
-    if not hasattr(state, "time") or not hasattr(params, "max_steps_in_episode"):
-        return done, False
-    truncated = done & (state.time >= params.max_steps_in_episode)
-    # Ask again without the limit: the episode may have terminated in the very last step.
-    ended = env.is_terminal(state, params.replace(max_steps_in_episode=np.inf))
-    return done & (ended | ~truncated), truncated
+def _unlimited(params: Any) -> Any:
+    """Return parameters with a limit that no episode reaches, and which is an integer if it was one."""
+    is_integer = np.asarray(params.max_steps_in_episode).dtype.kind in "iu"
+    return params.replace(max_steps_in_episode=NEVER if is_integer else np.inf)

@@ -7,7 +7,7 @@ from typing import Any
 
 from gymnasium import spaces
 
-from arrayferry.envs._interface import Interface
+from arrayferry.envs._interface import Interface, unlimited
 from arrayferry.envs._spaces import from_gymnax
 
 __all__ = ["interface"]
@@ -16,6 +16,9 @@ __all__ = ["interface"]
 def interface(env: Any, params: Any) -> Interface:
     """Describe an environment by `reset` and `step_env`, which, unlike `step`, does not reset by itself."""
     agents = tuple(env.agents)
+    endless = unlimited(env, ("max_steps", "episode_length"), ("_env", "env"))
+    # The limit of these is not an attribute, and nothing else ends their episodes.
+    always_limited = hasattr(env, "num_outer_steps")
 
     def reset(key: Any) -> tuple[Any, Any, dict[str, Any]]:
         obs, state = env.reset(key)
@@ -24,12 +27,13 @@ def interface(env: Any, params: Any) -> Interface:
     def step(key: Any, state: Any, actions: Any) -> tuple[Any, Any, Any, Any, Any, dict[str, Any]]:
         import jax.numpy as jnp
 
+        *_, ends, _ = endless.step_env(key, state, actions)
         obs, state, rewards, dones, infos = env.step_env(key, state, actions)
-        done = jnp.stack([dones[agent] | dones["__all__"] for agent in agents])
-        truncated = done & _is_late(env, state)
+        done, ended = (jnp.stack([of[agent] | of["__all__"] for agent in agents]) for of in (dones, ends))
+        terminated = done & ended & (not always_limited)
         reward = jnp.stack([rewards[agent] for agent in agents])
         info = {**infos, **_masks(env, state)}
-        return state, {agent: obs[agent] for agent in agents}, reward, done & ~truncated, truncated, info
+        return state, {agent: obs[agent] for agent in agents}, reward, terminated, done & ~terminated, info
 
     def space_of(kind: str) -> spaces.Space[Any]:
         return spaces.Dict({agent: from_gymnax(_space(env, kind, agent)) for agent in agents})
@@ -47,12 +51,6 @@ def _space(env: Any, kind: str, agent: str) -> Any:
         return known[agent]
     space = getattr(env, kind)
     return space(agent) if signature(space).parameters else space()
-
-
-def _is_late(env: Any, state: Any) -> Any:
-    """Return whether the episode has reached its limit: JaxMARL does not say why an episode is done."""
-    limit, time = getattr(env, "max_steps", None), getattr(state, "step", getattr(state, "time", None))
-    return False if limit is None or time is None else time >= limit
 
 
 def _masks(env: Any, state: Any) -> dict[str, Any]:

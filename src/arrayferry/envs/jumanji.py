@@ -1,11 +1,11 @@
-"""Jumanji: `env = jumanji.make(...)`. The `discount` of the last step tells why the episode ends."""
+"""Jumanji: `env = jumanji.make(...)`. Most games have a discount of 0 at their time limits, too."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
-from arrayferry.envs._interface import Interface, without
+from arrayferry.envs._interface import Interface, unlimited, without
 from arrayferry.errors import UnsupportedError
 
 __all__ = ["interface"]
@@ -18,14 +18,16 @@ def interface(env: Any, params: Any) -> Interface:
     from jumanji.specs import jumanji_specs_to_gym_spaces
 
     env = without(env, "_env", *_RESETTING)
+    endless = unlimited(env, ("time_limit",), ("_env",))
 
     def reset(key: Any) -> tuple[Any, Any, dict[str, Any]]:
         state, timestep = env.reset(key)
         return state, _plain(timestep.observation), dict(timestep.extras)
 
     def step(key: Any, state: Any, action: Any) -> tuple[Any, Any, Any, Any, Any, dict[str, Any]]:
+        _, without_limit = endless.step(state, action)
         state, timestep = env.step(state, action)
-        terminated = timestep.last() & (timestep.discount == 0).all()
+        terminated = without_limit.last() & (without_limit.discount == 0).all()
         truncated = timestep.last() & ~terminated
         extras = dict(timestep.extras)
         return state, _plain(timestep.observation), timestep.reward, terminated, truncated, extras

@@ -23,6 +23,7 @@ __all__ = [
     "hint_for",
     "how_to_make",
     "in_words",
+    "is_registered",
     "means_environment",
     "register_kind",
     "resolve",
@@ -101,6 +102,11 @@ def register_kind(of: str | type, kind: Kind) -> None:
     _KINDS[of] = kind
 
 
+def is_registered(of: str | type) -> bool:
+    """Return whether something is known about this very class, given by name or as the class itself."""
+    return of in _KINDS or (isinstance(of, type) and _name_of(of) in _KINDS)
+
+
 def find_kind(env: Any) -> Kind | None:
     """Return what is known about the class of an environment, or of the one in a pair `(env, params)`."""
     if type(env) is tuple and len(env) == 2:
@@ -110,10 +116,14 @@ def find_kind(env: Any) -> Kind | None:
 
 def _kind_of(cls: type) -> Kind | None:
     for base in cls.__mro__:
-        kind = _KINDS.get(base) or _KINDS.get(f"{base.__module__.partition('.')[0]}:{base.__name__}")
+        kind = _KINDS.get(base) or _KINDS.get(_name_of(base))
         if kind is not None:
             return kind
     return None
+
+
+def _name_of(cls: type) -> str:
+    return f"{cls.__module__.partition('.')[0]}:{cls.__name__}"
 
 
 def in_words(value: Any) -> str:
