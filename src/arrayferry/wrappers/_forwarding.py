@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import VectorWrapper
 
-__all__ = ["Forwarding", "converted"]
+__all__ = ["CARRYING", "Forwarding", "converted"]
 
 
 class Forwarding:
@@ -53,19 +53,20 @@ def _receive_reset(wrapper: Any, call: Any, *args: Any, **kwargs: Any) -> Any:
     return wrapper._converted_reset([call(*args, **kwargs)])
 
 
-# By name: AsyncVectorEnv has the first four, EnvPool and ALE the others. `recv` returns what a step does,
-# even after `async_reset`.
-_CONVERTED = {
-    "step_async": _send,
-    "step_wait": _receive,
-    "reset_async": _send_reset,
-    "reset_wait": _receive_reset,
-    "send": _send,
-    "recv": _receive,
-    "async_reset": _send_reset,
+# What each of these methods carries, for all who convert or watch it. AsyncVectorEnv has the first four,
+# EnvPool and ALE the others. `recv` returns what a step does, even after `async_reset`.
+CARRYING = {
+    "step_async": "actions",
+    "step_wait": "step",
+    "reset_async": "options",
+    "reset_wait": "reset",
+    "send": "actions",
+    "recv": "step",
+    "async_reset": "options",
 }
+_CONVERTED = {"actions": _send, "step": _receive, "options": _send_reset, "reset": _receive_reset}
 
 
 def converted(wrapper: Any, name: str, found: Any) -> Any:
     """Return a forwarded attribute; a method that carries arrays also converts them."""
-    return partial(_CONVERTED[name], wrapper, found) if name in _CONVERTED else found
+    return partial(_CONVERTED[CARRYING[name]], wrapper, found) if name in CARRYING else found
