@@ -5,7 +5,11 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import gymnasium as gym
@@ -16,20 +20,21 @@ from arrayferry.errors import OptionError
 __all__ = ["add_environment", "count", "default_target", "make", "title_of"]
 
 
-def add_environment(parser: ArgumentParser, default: str | None = None) -> None:
-    """Add the arguments that name the environment and the agent's framework."""
+def add_environment(
+    parser: ArgumentParser, default: str | None = None, to: str = "torch if installed"
+) -> None:
+    """Add the arguments that name the environment and the agent's framework, with their defaults."""
     note = f" (default: {default})" if default else ""
     parser.add_argument(
         "env",
         metavar="ENV",
         nargs="?" if default else None,
         default=default,
-        help=f"an id such as CartPole-v1, module:id to import the module first, or module:Class{note}",
+        help="an id such as CartPole-v1, module:id to import the module first, or module:Class; "
+        f"path/to/file.py is a module too{note}",
     )
     parser.add_argument("--vector", metavar="N", type=count, help="make a vector environment of N")
-    parser.add_argument(
-        "--to", metavar="FRAMEWORK", help="the agent's framework (default: torch if installed)"
-    )
+    parser.add_argument("--to", metavar="FRAMEWORK", help=f"the agent's framework (default: {to})")
 
 
 def count(text: str) -> int:
@@ -55,7 +60,7 @@ def make(env: str, vector: int | None = None) -> Any:
         sys.path.insert(0, "")
     module, _, name = env.rpartition(":")
     try:
-        factory: Any = getattr(import_module(module), name, None) if module else None
+        factory: Any = getattr(_imported(module), name, None) if module else None
         if callable(factory) and name not in gym.registry:
             factories: list[Any] = [factory] * (vector or 1)
             return gym.vector.SyncVectorEnv(factories) if vector else factory()
@@ -64,14 +69,28 @@ def make(env: str, vector: int | None = None) -> Any:
         raise _refusal(env, module, name, error) from error
 
 
+@cache
+def _imported(name: str) -> ModuleType:
+    """Import a module by its name, or by the path of its file."""
+    path = Path(name)
+    if path.suffix != ".py":
+        return import_module(name)
+    if not path.is_file():
+        raise ImportError(f"there is no file {name}", name=name)
+    sys.path.insert(0, str(path.parent.resolve()))  # for what it imports
+    spec: Any = spec_from_file_location(path.stem, path)
+    module = module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)
+    spec.loader.exec_module(module)
+    return module
+
+
 def _refusal(env: str, module: str, name: str, error: Exception) -> OptionError:
     what, hint = f"{env} cannot be made: {error}", ""
     is_unknown = isinstance(error, (gym.error.NameNotFound, gym.error.NamespaceNotFound))
-    if module.endswith(".py"):
-        hint = f"write {module.removesuffix('.py').replace('/', '.')}:{name}"
-    elif is_unknown and not module:
+    if is_unknown and not module:
         hint = f"if a package registers it, write package:{env}"
-    elif is_unknown and name.isidentifier() and name not in (known := dir(sys.modules[module])):
+    elif is_unknown and name.isidentifier() and name not in (known := dir(_imported(module))):
         close = get_close_matches(name, known, 1)
         what, hint = f"{module} has no {name}", "".join(f"did you mean {module}:{one}?" for one in close)
     return OptionError(what, hint)
