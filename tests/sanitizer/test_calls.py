@@ -86,6 +86,32 @@ def test_what_is_sent_is_watched(name: str) -> None:
         getattr(envs, name)(NAN)
 
 
+@pytest.mark.parametrize("sanitize", [False, True])
+@pytest.mark.parametrize("given", ["actions", "action"])
+def test_actions_by_name(given: str, sanitize: bool) -> None:
+    """EnvPool's `send` and Gymnasium's `step_async` call them differently."""
+    envs = arrayferry.wrap(Halves(), "numpy", sanitize=sanitize)
+    envs.send(**{given: ACTIONS}, env_id=np.arange(2))
+    assert envs.unwrapped.count == 1
+    if sanitize:
+        with pytest.warns(SanitizerWarning, match="action, step 2"):
+            envs.step_async(**{given: NAN})
+
+
+def test_a_final_observation_of_nan_is_found() -> None:
+    class Ends(Frames):
+        def step(self, action: Any) -> Any:
+            return np.full(3, np.nan, np.float32), 0.0, True, False, {}
+
+    for mode in (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP):
+        envs = gym.vector.SyncVectorEnv([Ends, Frames], autoreset_mode=mode)
+        report = arrayferry.check(envs, "numpy", steps=4, copy=True)
+        is_same = mode is AutoresetMode.SAME_STEP
+        path = 'info["final_obs"][0]' if is_same else "obs"
+        assert ("nan", path) in {(one.kind, one.path) for one in report}
+        assert not report
+
+
 def test_sound_halves_are_clean() -> None:
     envs = arrayferry.wrap(Halves(), "numpy", sanitize="raise")
     for start, end in (("send", "recv"), ("step_async", "step_wait")):

@@ -94,11 +94,11 @@ def _count_of(base: Any) -> Count:
     known: Count | None = vars(base).get("_in_jit_count")
     if known is not None:
         return known
-    base._in_jit_count = count = Count()
+    vars(base)["_in_jit_count"] = count = Count()  # past a `__setattr__` that refuses
     for env in (base, *(env.unwrapped for env in (base.envs if isinstance(base, SyncVectorEnv) else ()))):
         for name in _CHANGING:
             if callable(getattr(type(env), name, None)):
-                setattr(env, name, partial(_counted, count, getattr(env, name)))
+                vars(env)[name] = partial(_counted, count, getattr(env, name))
     return count
 
 

@@ -19,7 +19,7 @@ from arrayferry.sanitizer.values import Values
 from arrayferry.sanitizer.writes import Writes
 from arrayferry.spaces.batched import observation_space_of
 from arrayferry.wrappers._boundary import RESET, STEP
-from arrayferry.wrappers._forwarding import CARRYING, Forwarding
+from arrayferry.wrappers._forwarding import CARRYING, Forwarding, actions_first
 from arrayferry.wrappers._kinds import find_kind
 
 __all__ = ["Sanitizer", "VectorSanitizer", "Watching", "findings", "watch"]
@@ -161,7 +161,9 @@ class VectorSanitizer(Watching, Forwarding, _VectorWrapper, RecordConstructorArg
     def _watch_half(self, carried: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Make one of the two calls that a step or a reset can consist of, watched."""
         if carried == "actions":
-            box, args = [args[0]], args[1:]
+            actions, args, kwargs = actions_first(*args, **kwargs)
+            box = [actions]
+            del actions
             return self._watch(box, lambda: call(box[0], *args, **kwargs))
         names = {"step": STEP, "reset": RESET}.get(carried, ())
         # Between the two calls the environment runs: what changes then is its doing.

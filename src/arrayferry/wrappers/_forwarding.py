@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import VectorWrapper
 
-__all__ = ["CARRYING", "Forwarding", "converted"]
+__all__ = ["CARRYING", "Forwarding", "actions_first", "converted"]
 
 
 class Forwarding:
@@ -30,8 +30,17 @@ class Forwarding:
 # ---- methods that carry arrays, with which a step is taken in two calls ----------------------------------
 
 
-def _send(wrapper: Any, call: Any, actions: Any, *args: Any, **kwargs: Any) -> Any:
+def actions_first(*args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Return the actions among the arguments of a call, by position or by name, and the other arguments."""
+    if args:
+        return args[0], args[1:], kwargs
+    name = "actions" if "actions" in kwargs else "action"
+    return kwargs.pop(name), args, kwargs
+
+
+def _send(wrapper: Any, call: Any, *args: Any, **kwargs: Any) -> Any:
     boundary = wrapper._boundary
+    actions, args, kwargs = actions_first(*args, **kwargs)
     args, kwargs = boundary.convert_options((args, kwargs))  # such as `env_id`
     try:
         return call(boundary.convert_action(actions), *args, **kwargs)
