@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -73,11 +74,21 @@ def record(converter: Converter, box: list[Any], names: Sequence[str], holder: s
     A leaf that is refused is recorded like the others, and the walk goes on.
     """
     leaves: list[Leaf] = []
-    handlers = _Handlers(converter)
+    depth = [0]  # how many containers are open whose holders are not counted
+
+    def counting(found: Any) -> Any:
+        if type(found) is not Container or found.counted:
+            return found
+
+        def call(function: Callable[..., Any], number: int, *args: Any) -> Any:
+            depth[0] += number
+            return function(*args)
+
+        return replace(found, open=partial(call, found.open, 1), build=partial(call, found.build, -1))
 
     def visit(path: str, value: Any, references: int | None, action: Callable[[Any, bool], Any]) -> Any:
         reason = reason_to_copy(converter, value, references)
-        if reason == "container-held" and handlers.depth:
+        if reason == "container-held" and depth[0]:
             reason = "container-uncounted"
         mine = references is not None and references <= ownership.unshared
         try:
@@ -91,36 +102,10 @@ def record(converter: Converter, box: list[Any], names: Sequence[str], holder: s
             is_taken = leaf.memory == "taken over" and isinstance(value, np.ndarray)
             new_box = lambda: [value.copy() if is_taken else value]  # noqa: E731
             leaves.append(replace(leaf, seconds=fastest(converter, new_box)))
-            return found
-        return handlers.counting(found)
+        return counting(found)
 
-    walk(box, [*map(Slot, names)], handlers, visit=visit)
+    walk(box, [*map(Slot, names)], TypeCache(lambda cls: counting(converter._handlers[cls])), visit=visit)
     return leaves
-
-
-class _Handlers(dict[type, Any]):
-    """A converter's handlers, which know how many containers whose holders are not counted are open."""
-
-    def __init__(self, converter: Converter) -> None:
-        self._of, self.depth = converter._handlers, 0
-
-    def __missing__(self, cls: type) -> Any:
-        handler = self._of[cls]
-        self[cls] = handler = self.counting(handler) if type(handler) is Container else handler
-        return handler
-
-    def counting(self, container: Container) -> Container:
-        """Return the container, with functions that count it while it is open, unless its holders are."""
-        if container.counted:
-            return container
-        return replace(container, open=self._add(1, container.open), build=self._add(-1, container.build))
-
-    def _add(self, number: int, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any) -> Any:
-            self.depth += number
-            return function(*args)
-
-        return call
 
 
 def fastest(converter: Converter, new_box: Callable[[], list[Any]]) -> float:

@@ -17,14 +17,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from arrayferry._core.registry import describe
 from arrayferry._in_jit import envpool
 from arrayferry._in_jit.callback import buffers_work, by_buffers, by_io, guarded, stop_rollouts_at_exit
 from arrayferry._in_jit.host import Host
-from arrayferry._in_jit.turns import STATE
+from arrayferry._in_jit.turns import STATE, seed_of
 from arrayferry.errors import NotInstalledError, UnsupportedError
 from arrayferry.wrappers._autoreset import autoreset_mode_of
 
@@ -108,23 +106,8 @@ def in_jit(
         reset, step = envpool.functions(env, *own, tuple(info), callback)
     else:
         reset, step = _functions(Host(env, info, autoreset), callback)
-
-    def reset_by_key(key: jax.Array, state: Any = None) -> Any:
-        _refuse_what_is_no_key(key)
-        return reset(key, state)
-
     # Compiled here, so that a call outside of `jit` is not compiled each time.
-    return jax.jit(reset_by_key), jax.jit(step)
-
-
-def _refuse_what_is_no_key(key: Any) -> None:
-    import jax
-
-    dtype, shape = getattr(key, "dtype", np.dtype(object)), np.shape(key)
-    is_typed = jax.numpy.issubdtype(dtype, jax.dtypes.prng_key)
-    if shape != () if is_typed else (dtype != np.uint32 or len(shape) != 1):
-        what = f"{describe(key)} is not a key, from which the environment's seed is made"
-        raise UnsupportedError(what, "pass one key, such as jax.random.key(0)", "key")
+    return jax.jit(reset), jax.jit(step)
 
 
 def _functions(host: Host, callback: Callable[..., Any]) -> tuple[Reset, Step]:
@@ -132,7 +115,7 @@ def _functions(host: Host, callback: Callable[..., Any]) -> tuple[Reset, Step]:
 
     def reset(key: jax.Array, state: jax.Array | None = None) -> tuple[jax.Array, Any]:
         after = jax.numpy.zeros(STATE.shape, STATE.dtype) if state is None else state
-        seed = jax.random.bits(key, (), "uint32") >> 1
+        seed = seed_of(key)
         call = partial(callback, host.reset, [STATE, *host.obs.leaves])
         new, *values = guarded("reset", call)(after, seed)
         return new, host.obs.build(iter(values))

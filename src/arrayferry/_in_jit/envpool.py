@@ -15,7 +15,7 @@ from gymnasium.vector import VectorEnv
 
 from arrayferry._in_jit.callback import guarded
 from arrayferry._in_jit.declared import Array, Leaf, part_of_example
-from arrayferry._in_jit.turns import STATE, Turns, refuse_state
+from arrayferry._in_jit.turns import STATE, Turns, refuse_state, seed_of
 from arrayferry.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -102,10 +102,10 @@ def functions(
 
     def reset(key: jax.Array, state: State | None = None) -> tuple[State, Any]:
         call = partial(callback, reset_on_host, [*start, *obs.leaves])
-        # EnvPool was seeded when it was made; the key is passed on only so that `vmap` over it is refused.
-        seedless = guarded("reset", lambda old, handle, key: call(old, handle))
+        # EnvPool was seeded when it was made; the seed is passed on only so that `vmap` over it is refused.
+        seedless = guarded("reset", lambda old, handle, seed: call(old, handle))
         given = (jnp.zeros(STATE.shape, STATE.dtype), handle) if state is None else opened(state)
-        new, new_handle, *values = seedless(*given, key)
+        new, new_handle, *values = seedless(*given, seed_of(key))
         return {name: (new, new_handle)}, obs.build(iter(values))
 
     def step(state: State, action: Any) -> tuple[State, Any]:

@@ -11,11 +11,12 @@ from typing import Any, NoReturn
 import numpy as np
 from gymnasium.vector import SyncVectorEnv
 
+from arrayferry._core.registry import describe
 from arrayferry._in_jit.declared import Array, Leaf
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers._forwarding import CARRYING
 
-__all__ = ["STATE", "Turns", "refuse_state"]
+__all__ = ["STATE", "Turns", "refuse_state", "seed_of"]
 
 # Whose it is, and the number of calls that have changed the environment, in two words. Zeros are no state.
 STATE = Leaf("state", (3,), np.dtype("uint32"))
@@ -32,6 +33,17 @@ def refuse_state(is_other: bool) -> NoReturn:
     what = f"this state {other if is_other else used}"
     hint = "go on from the state that the last reset or step returned; make an environment for each rollout"
     raise UnsupportedError(what, hint, "state")
+
+
+def seed_of(key: Any) -> Any:
+    """Return the seed that a key gives."""
+    import jax
+
+    try:
+        return jax.random.bits(key, (), "uint32") >> 1
+    except (TypeError, ValueError) as error:
+        what = f"{describe(key)} is not a key, from which the environment's seed is made"
+        raise UnsupportedError(what, "pass one key, such as jax.random.key(0)", "key") from error
 
 
 class Count:

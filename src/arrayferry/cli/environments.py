@@ -5,11 +5,8 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from difflib import get_close_matches
-from functools import cache
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import gymnasium as gym
@@ -59,8 +56,11 @@ def make(env: str, vector: int | None = None) -> Any:
     if "" not in sys.path:  # find modules in the current folder, as `python -m` does
         sys.path.insert(0, "")
     module, _, name = env.rpartition(":")
+    if module.endswith(".py"):  # a file: it, and what it imports, is found in its folder
+        sys.path.insert(0, str(Path(module).parent.resolve()))
+        module = Path(module).stem
     try:
-        factory: Any = getattr(_imported(module), name, None) if module else None
+        factory: Any = getattr(import_module(module), name, None) if module else None
         if callable(factory) and name not in gym.registry:
             factories: list[Any] = [factory] * (vector or 1)
             return gym.vector.SyncVectorEnv(factories) if vector else factory()
@@ -69,28 +69,12 @@ def make(env: str, vector: int | None = None) -> Any:
         raise _refusal(env, module, name, error) from error
 
 
-@cache
-def _imported(name: str) -> ModuleType:
-    """Import a module by its name, or by the path of its file."""
-    path = Path(name)
-    if path.suffix != ".py":
-        return import_module(name)
-    if not path.is_file():
-        raise ImportError(f"there is no file {name}", name=name)
-    sys.path.insert(0, str(path.parent.resolve()))  # for what it imports
-    spec: Any = spec_from_file_location(path.stem, path)
-    module = module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)
-    spec.loader.exec_module(module)
-    return module
-
-
 def _refusal(env: str, module: str, name: str, error: Exception) -> OptionError:
     what, hint = f"{env} cannot be made: {error}", ""
     is_unknown = isinstance(error, (gym.error.NameNotFound, gym.error.NamespaceNotFound))
     if is_unknown and not module:
         hint = f"if a package registers it, write package:{env}"
-    elif is_unknown and name.isidentifier() and name not in (known := dir(_imported(module))):
+    elif is_unknown and name.isidentifier() and name not in (known := dir(sys.modules[module])):
         close = get_close_matches(name, known, 1)
         what, hint = f"{module} has no {name}", "".join(f"did you mean {module}:{one}?" for one in close)
     return OptionError(what, hint)

@@ -58,19 +58,17 @@ class Watching:
         """Render, watched: this, too, may write where it should not."""
         return self._watch([], lambda: (self.env.render(),), ("frame",))[0]
 
-    def _watch(
-        self, box: list[Any], call: Callable[[], Any], names: Sequence[str] = (), *, alone: bool = True
-    ) -> Any:
+    def _watch(self, box: list[Any] | None, call: Callable[[], Any], names: Sequence[str] = ()) -> Any:
         """Return what a call to the environment returns, watched.
 
         Args:
-            box: holds the action, if it is a step.
+            box: holds the action, if it is a step; None if the environment, and not only the agent, may have
+                written something since the last call.
             call: the call.
             names: what the values that it returns are called.
-            alone: whether the environment did nothing before the call, so that the agent wrote what changed.
         """
-        self._notes.step += len(box)
-        if alone:
+        if box is not None:
+            self._notes.step += len(box)
             self._look(self._look_at_action, box)
         try:
             result = call()
@@ -167,7 +165,7 @@ class VectorSanitizer(Watching, Forwarding, _VectorWrapper, RecordConstructorArg
             return self._watch(box, lambda: call(box[0], *args, **kwargs))
         names = {"step": STEP, "reset": RESET}.get(carried, ())
         # Between the two calls the environment runs: what changes then is its doing.
-        return self._watch([], lambda: call(*args, **kwargs), names, alone=not names)
+        return self._watch(None if names else [], lambda: call(*args, **kwargs), names)
 
     def _space_of(self, box: list[Any]) -> Any:
         if len(box) == len(STEP) and getattr(self, "is_async", False):  # EnvPool, which returns some rows
