@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 import sys
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -178,6 +180,176 @@ def test_a_state_of_another_environment_is_refused() -> None:
     other, _ = arrayferry.in_jit(Toy(BOX, counting))[0](jax.random.key(0))
     with pytest.raises(jax.errors.JaxRuntimeError, match="this state belongs to another environment"):
         jax.block_until_ready(step(other, 1.0))
+
+
+def played(step: Any, state: Any, count: int | None = None) -> Any:
+    return jax.block_until_ready(step(state, jnp.zeros((count,) if count else ())))
+
+
+CHANGES: dict[str, Any] = {
+    "reset": lambda env: env.reset(),
+    "step": lambda env: env.step(np.float32(0)),
+    "the environment inside": lambda env: env.unwrapped.step(np.float32(0)),
+    "another wrapper's reset": lambda env: gym.wrappers.TimeLimit(env, 5).reset(),
+    "another in_jit": lambda env: jax.block_until_ready(arrayferry.in_jit(env)[0](jax.random.key(1))),
+    "another in_jit that looks for infos": lambda env: arrayferry.in_jit(env, info="count"),
+    "in_jit through another wrapper": lambda env: jax.block_until_ready(
+        arrayferry.in_jit(gym.wrappers.TimeLimit(env.unwrapped, 5))[0](jax.random.key(1))
+    ),
+    "a conversion": lambda env: arrayferry.wrap(env, "jax").reset(seed=1),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_state_is_refused_whoever_changed_the_environment_since(change: Any) -> None:
+    env = gym.wrappers.OrderEnforcing(Toy(BOX, counting))
+    reset, step = arrayferry.in_jit(env)
+    state, _ = reset(jax.random.key(0))
+    state, _ = played(step, state)
+    change(env)
+    taken = len(env.unwrapped.actions)
+    for use in (lambda: step(state, 0.0), lambda: reset(jax.random.key(0), state)):
+        with pytest.raises(jax.errors.JaxRuntimeError, match=r"was reset or stepped since[\s\S]*Hint: go on"):
+            jax.block_until_ready(use())
+    assert len(env.unwrapped.actions) == taken
+    state, obs = reset(jax.random.key(0))
+    assert obs.tolist() == [0, 0]
+    assert played(step, state)[1][0].tolist() == [1, 1]
+
+
+def test_rollouts_of_one_environment_do_not_mix() -> None:
+    """Each of two `in_jit` starts over; the states of the other are no longer valid then."""
+    env = Toy(BOX, counting)
+    (reset, step), (other_reset, other_step) = arrayferry.in_jit(env), arrayferry.in_jit(env)
+    first, _ = reset(jax.random.key(0))
+    second, _ = other_reset(jax.random.key(0))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="the environment was reset or stepped since"):
+        played(step, first)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="to another in_jit of this one"):
+        played(step, second)
+    assert played(other_step, second)[1][0].tolist() == [1, 1]
+
+
+PARTS: dict[str, Any] = {
+    "one of them": lambda envs: envs.envs[1].step(np.float32(0)),
+    "one of them, inside": lambda envs: envs.envs[1].unwrapped.reset(),
+    "one of them, by in_jit": lambda envs: jax.block_until_ready(
+        arrayferry.in_jit(envs.envs[0])[0](jax.random.key(0))
+    ),
+    "call": lambda envs: envs.call("reset"),
+    "all": lambda envs: envs.step(np.zeros(3, np.float32)),
+}
+
+
+@pytest.mark.parametrize("change", PARTS.values(), ids=PARTS)
+def test_a_vector_s_state_is_refused_whoever_changed_one_of_its_environments(change: Any) -> None:
+    envs = vector(3, AutoresetMode.SAME_STEP, lambda: gym.wrappers.OrderEnforcing(Toy(BOX, counting)))
+    reset, step = arrayferry.in_jit(envs)
+    state, _ = reset(jax.random.key(0))
+    change(envs)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="the environment was reset or stepped since"):
+        played(step, state, 3)
+    played(step, reset(jax.random.key(0))[0], 3)
+
+
+def test_a_state_of_one_of_many_is_refused_once_all_were_stepped() -> None:
+    envs = vector(2, AutoresetMode.SAME_STEP, lambda: Toy(BOX, counting))
+    reset, step = arrayferry.in_jit(envs.envs[0])
+    reset_all, _ = arrayferry.in_jit(envs)
+    state, _ = reset(jax.random.key(0))
+    jax.block_until_ready(reset_all(jax.random.key(0)))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="the environment was reset or stepped since"):
+        played(step, state)
+
+
+class Halves(gym.vector.VectorEnv[Any, Any, Any]):
+    """Steps and resets in two calls, too."""
+
+    metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": AutoresetMode.SAME_STEP}
+    num_envs, single_observation_space, single_action_space = 2, BOX, Toy.action_space
+    observation_space = spaces.Box(-100, 100, (2, 2), np.float32)
+    action_space = spaces.Box(-9, 9, (2,), np.float32)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        self.count = 0
+        return self.recv()[0], {}
+
+    def step(self, actions: Any) -> Any:
+        self.send(actions)
+        return self.recv()
+
+    def send(self, actions: Any) -> None:
+        self.count += 1
+
+    def recv(self) -> Any:
+        obs, flags = np.full((2, 2), self.count, np.float32), np.zeros(2, bool)
+        return obs, np.zeros(2), flags, flags, {}
+
+    step_async, step_wait = send, recv
+
+    def async_reset(self) -> None:
+        self.count = 0
+
+    reset_async = async_reset
+
+
+@pytest.mark.parametrize("method", ["send", "step_async", "async_reset", "reset_async"])
+def test_half_a_step_is_a_change_too(method: str) -> None:
+    envs = Halves()
+    reset, step = arrayferry.in_jit(envs)
+    state, _ = reset(jax.random.key(0))
+    assert played(step, state, 2)[1][0][0].tolist() == [1, 1]
+    state, _ = reset(jax.random.key(0))
+    getattr(envs, method)(*[np.zeros(2, np.float32)] * ("reset" not in method))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="the environment was reset or stepped since"):
+        played(step, state, 2)
+
+
+COPIES: dict[str, Any] = {
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda env: pickle.loads(pickle.dumps(env)),
+}
+
+
+@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
+def test_a_copy_is_another_environment(copied: Any) -> None:
+    env = gym.make("CartPole-v1")
+    reset, step = arrayferry.in_jit(env)
+    state, _ = reset(jax.random.key(0))
+    twin = copied(env)
+    twin.reset(seed=1)
+    twin.step(0)
+    reset_twin, step_twin = arrayferry.in_jit(twin)
+    other, _ = reset_twin(jax.random.key(0))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="this state belongs to another environment"):
+        jax.block_until_ready(step_twin(state, 0))
+    for function, newest in ((step, state), (step_twin, other)):
+        jax.block_until_ready(function(newest, 0))
+
+
+def test_a_step_that_was_taken_by_some_of_many_cannot_be_taken_again() -> None:
+    class Broken(Toy):
+        def step(self, action: Any) -> Any:
+            if action == 7:
+                raise ValueError("the arm is broken")
+            return super().step(action)
+
+    envs = vector(2, AutoresetMode.SAME_STEP, lambda: Broken(BOX, counting))
+    reset, step = arrayferry.in_jit(envs)
+    for actions, is_reusable in (([7, 0], True), ([0, 7], False)):
+        state, _ = reset(jax.random.key(0))
+        with pytest.raises(jax.errors.JaxRuntimeError, match="the arm is broken"):
+            jax.block_until_ready(step(state, jnp.array(actions, "float32")))
+        if is_reusable:
+            assert played(step, state, 2)[1][0][:, 0].tolist() == [1, 1]
+        else:
+            with pytest.raises(
+                jax.errors.JaxRuntimeError, match="the environment was reset or stepped since"
+            ):
+                played(step, state, 2)
 
 
 def test_a_reset_after_a_state_comes_after_its_steps() -> None:
@@ -569,6 +741,56 @@ def test_vmap_is_refused() -> None:
     state, _ = reset(jax.random.key(0))
     with pytest.raises(arrayferry.FerryError, match="step cannot be under vmap"):
         jax.vmap(step, in_axes=(None, 0))(state, jnp.ones(2))
+
+
+@pytest.mark.parametrize("key", [0, 2**20, 0.5, np.int32(1), np.zeros((2, 2), np.uint32), None], ids=repr)
+def test_what_is_no_key_is_refused(key: Any) -> None:
+    reset, _ = arrayferry.in_jit(Toy(BOX, counting))
+    for is_compiled in (True, False):
+        with jax.disable_jit(not is_compiled):
+            with pytest.raises(arrayferry.FerryError, match=r"key: .* is not a key") as caught:
+                reset(key)
+            assert "jax.random.key(0)" in caught.value.hint
+
+
+def test_keys_old_and_new() -> None:
+    reset, _ = arrayferry.in_jit(Toy(spaces.Discrete(2**30)))
+    for key in (jax.random.key(3), jax.random.PRNGKey(3), jax.random.key(3, impl="rbg")):
+        jax.block_until_ready(reset(key))
+    with pytest.raises(arrayferry.FerryError, match="pass one key"):
+        reset(jax.random.split(jax.random.key(0)))
+
+
+def test_numbers_are_actions_without_jit() -> None:
+    env = Toy(BOX, counting)
+    reset, step = arrayferry.in_jit(env)
+    with jax.disable_jit():
+        state, _ = reset(jax.random.key(0))
+        for action in (1, 2.5, True, np.float32(3), jnp.float32(4)):
+            state, (obs, *_) = step(state, action)
+        with pytest.raises(arrayferry.FerryError, match=r"action: a dict where float32\[\] was declared"):
+            step(state, {"a": 1})
+    assert env.actions == [1, 2.5, 1, 3, 4]
+    assert obs.tolist() == [5, 5]
+
+
+@pytest.mark.parametrize("action", [{"a": 1.0}, [1.0], (1.0, 2.0), None], ids=repr)
+def test_an_action_that_is_no_array_is_refused(action: Any) -> None:
+    reset, step = arrayferry.in_jit(Toy(BOX, counting))
+    state, _ = reset(jax.random.key(0))
+    with pytest.raises(arrayferry.FerryError, match=r"action: .* where float32\[\] was declared"):
+        step(state, action)
+
+
+def test_autoreset_is_applied_or_refused_in_vectors() -> None:
+    with pytest.raises(arrayferry.FerryError, match=r"autoreset=True, but[\s\S]*SAME_STEP") as caught:
+        arrayferry.in_jit(vector(2, AutoresetMode.NEXT_STEP), autoreset=True)
+    assert "leave autoreset out" in caught.value.hint
+    envs = vector(2, AutoresetMode.SAME_STEP, lambda: Toy(BOX, counting))
+    reset, step = arrayferry.in_jit(envs, autoreset=True)
+    _, (obs, _, terminated, *_) = rollout(reset, step, jax.random.key(0), jnp.ones((4, 2)))
+    assert obs[:, 0, 0].tolist() == [1, 2, 0, 1]
+    assert terminated[:, 0].tolist() == [False, False, True, False]
 
 
 def test_gradients_end_at_the_environment() -> None:

@@ -195,6 +195,26 @@ def test_the_oldest_versions_are_those_that_are_tested() -> None:
     assert tested == floors("jax", "torch", "dask", "sparse", "strict", "mlx", "cli")
 
 
+def test_what_is_imported_in_any_case_is_declared() -> None:
+    program = "import sys, arrayferry.scale, arrayferry.sanitizer, arrayferry.testing; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    imported = {name.partition(".")[0] for name in done.stdout.split()}
+    sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
+    named = set(re.findall(r"^(?:import|from) (\w+)", sources, re.MULTILINE))
+    used = (imported & named) - {*sys.stdlib_module_names, "arrayferry"}
+    declared = {Requirement(line).name.replace("-", "_") for line in PYPROJECT["project"]["dependencies"]}
+    assert used <= declared
+
+
+def test_the_classifiers_claim_no_more_than_is_tested() -> None:
+    classifiers = PYPROJECT["project"]["classifiers"]
+    assert "Operating System :: OS Independent" not in classifiers
+    systems = {"ubuntu": "POSIX :: Linux", "macos": "MacOS", "windows": "Microsoft :: Windows"}
+    tested = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    claimed = {one for one in classifiers if one.startswith("Operating System")}
+    assert claimed == {f"Operating System :: {one}" for name, one in systems.items() if f"{name}-" in tested}
+
+
 # --- tools/release_check.py
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 
 import pytest
@@ -116,3 +117,18 @@ def test_json(ferry):
     assert (done.code, report["ok"]) == (1, False)
     assert report["verdict"].startswith("not safe as wrapped")
     assert 'obs["new"]' in {finding["path"] for finding in report["findings"]}
+
+
+def test_the_command_and_the_function_have_the_same_default(ferry, monkeypatch):
+    targets = []
+
+    def check(env, to, **options):
+        targets.append(to)
+        return Report(findings=())
+
+    monkeypatch.setattr(arrayferry, "check", check, raising=False)
+    assert ferry("check", "CartPole-v1").code == 0
+    assert "(default: numpy)" in " ".join(ferry("check", "--help").out.split())
+    monkeypatch.undo()
+    default = inspect.signature(arrayferry.check).parameters["to"].default
+    assert targets == [default] == ["numpy"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import gymnasium as gym
 import pytest
 
@@ -23,6 +25,44 @@ def test_make_from_a_class():
     assert vector.num_envs == 3
 
 
+FILE = """
+import gymnasium as gym
+from helper_beside_it import SPACE
+
+class Env(gym.Env):
+    observation_space, action_space = SPACE, gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return 0, {}
+
+    def step(self, action):
+        return 0, 0.0, False, False, {}
+
+gym.register("InFile-v0", Env)
+"""
+
+
+@pytest.mark.parametrize("name", ["some_file.py", "some-file.py"])
+def test_make_from_a_file(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("sys.path", [*sys.path])
+    folder = tmp_path / "some" / "path"
+    folder.mkdir(parents=True)
+    (folder / "helper_beside_it.py").write_text("import gymnasium as gym\nSPACE = gym.spaces.Discrete(3)")
+    (folder / name).write_text(FILE)
+    monkeypatch.chdir(tmp_path)
+    try:
+        for path in (f"some/path/{name}", str(folder / name)):
+            assert type(make(f"{path}:Env")).__name__ == "Env"
+            assert make(f"{path}:Env", 2).num_envs == 2
+            assert make(f"{path}:InFile-v0").spec.id == "InFile-v0"
+            with pytest.raises(OptionError, match=r"has no Enf[\s\S]*did you mean .*:Env"):
+                make(f"{path}:Enf")
+    finally:
+        gym.registry.pop("InFile-v0", None)
+        for module in ("helper_beside_it", "some_file", "some-file"):
+            sys.modules.pop(module, None)
+
+
 @pytest.mark.parametrize(
     ("env", "text"),
     [
@@ -34,7 +74,7 @@ def test_make_from_a_class():
         ("no_such_module:X-v0", "no_such_module:X-v0 cannot be made: No module named 'no_such_module'"),
         ("toys:Count-v0", "Did you mean: `Counts`"),
         ("toys:Conts", "toys has no Conts\nHint: did you mean toys:Counts?"),
-        ("toys.py:Counts", "Hint: write toys:Counts"),
+        ("no_such.py:Counts", "no_such.py:Counts cannot be made: No module named 'no_such'"),
         ("toys:not_an_environment", "Environment `not_an_environment` doesn't exist"),
     ],
 )

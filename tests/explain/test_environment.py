@@ -142,8 +142,14 @@ def test_an_id_is_made_and_closed(monkeypatch):
     assert len(closed) == 1
 
 
-@pytest.mark.parametrize("text", ["CartPol-v1", "go left", ""])
-def test_any_other_string_is_refused_with_a_hint(text):
+@pytest.mark.parametrize("text", ["hello", "go left", "", "torch", "Cart Pole", "a:b", "v1"])
+def test_any_other_text_is_a_value(text):
+    (leaf,) = arrayferry.explain(text, "numpy").leaves
+    assert (leaf.path, leaf.verdict) == ("value", "left alone: a str is not an array")
+
+
+@pytest.mark.parametrize("text", ["CartPol-v1", "my_games/Chess-v0", "no_such_module:Chess-v3"])
+def test_what_looks_like_an_id_is_refused_with_a_hint(text):
     with pytest.raises(arrayferry.errors.UnsupportedError, match="does not name an environment") as raised:
         arrayferry.explain(text, "numpy")
     assert "id of a registered environment" in raised.value.hint

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
+from collections import OrderedDict
+from typing import Any
 
 import numpy as np
 import pytest
@@ -120,3 +123,39 @@ def test_a_deleted_array_is_refused_and_the_others_are_explained(name):
     assert found.leaves[1].memory in ("taken over", "copied")
     assert "deleted" in found.leaves[0].why
     assert found.leaves[0].hint
+
+
+@dataclasses.dataclass
+class Pose:
+    """A container whose holders are not counted."""
+
+    place: Any
+
+
+UNCOUNTED = "copied: nobody can tell who else holds the container it is in"
+CONTAINERS = {
+    "dict": (lambda array: {"a": array}, "taken over: nobody else holds it"),
+    "dataclass": (Pose, UNCOUNTED),
+    "dataclass in a dict": (lambda array: {"a": Pose(array)}, UNCOUNTED),
+    "dict in a dataclass": (lambda array: Pose({"a": array}), UNCOUNTED),
+    "OrderedDict": (lambda array: OrderedDict(a=array), UNCOUNTED),
+}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="what is handed to `convert` is copied there")
+@pytest.mark.parametrize(("contain", "verdict"), CONTAINERS.values(), ids=CONTAINERS)
+def test_the_true_reason_why_it_is_not_taken_out_of_its_container(contain, verdict):
+    (leaf,) = arrayferry.explain(contain(np.zeros(3)), "numpy").leaves
+    assert leaf.verdict == verdict
+
+
+def test_a_container_beside_one_that_is_not_counted():
+    first, second = arrayferry.explain([Pose(np.zeros(3)), held := {"a": np.zeros(3)}], "numpy").leaves
+    assert first.verdict == UNCOUNTED
+    assert second.verdict == "copied: you still hold the container it is in"
+    assert held
+
+
+def test_an_explanation_is_true_if_nothing_is_refused():
+    assert arrayferry.explain({"a": np.zeros(3)}, "numpy")
+    assert not arrayferry.explain(np.zeros(3, ">f4"), "numpy", copy=False, dtypes={"float32": "float64"})

@@ -66,8 +66,7 @@ def test_a_state_is_used_once(num_envs):
         new, _ = step(old, action)
         with pytest.raises(jax.errors.JaxRuntimeError, match="this state was used already"):
             jax.block_until_ready(step(old, action))
-        with pytest.raises(jax.errors.JaxRuntimeError, match="this state was used already"):
-            jax.block_until_ready(step(new, action))
+        jax.block_until_ready(step(new, action))  # no step was taken with the old one
     assert ended == {False, True}
 
 
@@ -103,13 +102,40 @@ def test_a_state_of_another_environment_is_refused():
     jax.block_until_ready(step(state, jnp.zeros(4, int)))
 
 
-def test_a_state_of_before_a_reset_is_refused_where_the_counts_tell():
-    reset, step = arrayferry.in_jit(make())
-    old, _ = reset(jax.random.key(0))
-    old, _ = step(old, jnp.zeros(4, int))
-    reset(jax.random.key(0))
+CHANGES = {
+    "reset": lambda env: env.reset(),
+    "step": lambda env: env.step(np.zeros(4, np.int32)),
+    "send and recv": lambda env: (env.send(np.zeros(4, np.int32)), env.recv()),
+    "in_jit": lambda env: jax.block_until_ready(arrayferry.in_jit(env)[0](jax.random.key(0))),
+}
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_state_is_refused_whoever_changed_the_environment_since(change, steps):
+    env = make()
+    reset, step = arrayferry.in_jit(env)
+    state, _ = reset(jax.random.key(0))
+    for _ in range(steps):
+        state, _ = step(state, jnp.zeros(4, int))
+    change(env)
+    for _ in range(steps):  # as many as before
+        env.step(np.zeros(4, np.int32))
     with pytest.raises(jax.errors.JaxRuntimeError, match="this state was used already"):
-        jax.block_until_ready(step(old, jnp.zeros(4, int)))
+        jax.block_until_ready(step(state, jnp.zeros(4, int)))
+    state, _ = reset(jax.random.key(0))
+    jax.block_until_ready(step(state, jnp.zeros(4, int)))
+
+
+def test_an_autoreset_that_it_does_not_make_is_refused():
+    with pytest.raises(arrayferry.FerryError, match="autoreset=True, but this vector environment"):
+        arrayferry.in_jit(make(), autoreset=True)
+
+
+def test_a_number_is_no_key():
+    reset, _ = arrayferry.in_jit(make())
+    with pytest.raises(arrayferry.FerryError, match=r"key: int32\[\] jax is not a key"):
+        reset(0)
 
 
 @pytest.mark.parametrize("action", [[0, 1, 2, 0], [0, -1, 0, 0]])
@@ -118,6 +144,7 @@ def test_an_integer_out_of_range_is_refused(action):
     state, _ = reset(jax.random.key(0))
     with pytest.raises(jax.errors.JaxRuntimeError, match="action: an integer outside its space"):
         jax.block_until_ready(step(state, jnp.array(action)))
+    jax.block_until_ready(step(state, jnp.zeros(4, int)))  # no step was taken before
     with jax.enable_x64(True):
         state, _ = reset(jax.random.key(0))
         with pytest.raises(jax.errors.JaxRuntimeError, match="action: an integer outside its space"):

@@ -51,6 +51,17 @@ def test_envpool_sends_and_receives_some_of_them():
             assert_array(got[0][order], want[0][other], "torch")
 
 
+@pytest.mark.parametrize("options", [{}, {"batch_size": 2, "num_threads": 1}], ids=["all", "some"])
+def test_envpool_is_watched_as_it_sends_and_receives(options):
+    envs = arrayferry.wrap(make(**options), "torch", sanitize="raise")
+    envs.async_reset()
+    for _ in range(20):
+        obs, *_, info = envs.recv()
+        envs.send(torch.ones(len(obs), dtype=torch.int64), env_id=info["env_id"])
+    assert arrayferry.findings(envs)
+    assert arrayferry.findings(envs).steps == 20
+
+
 def test_envpool_s_xla_is_within_reach():
     pytest.importorskip("jax")
     handle, recv, send, step = arrayferry.wrap(make(), "jax").xla()

@@ -23,7 +23,8 @@ import arrayferry
 from arrayferry import Converter, FerryError, Framework, convert, wrappers
 from arrayferry._core import registry, type_cache
 from arrayferry._in_jit.declared import part_of_example, part_of_space
-from arrayferry._in_jit.host import STATE, Host
+from arrayferry._in_jit.host import Host
+from arrayferry._in_jit.turns import STATE
 from arrayferry.envs import (
     Interface,
     as_gymnasium,
@@ -391,7 +392,7 @@ def _on_host(obs: Any, states: int = 1) -> Call:
         host = Host(env, (), False)
         outs = [np.zeros(leaf.shape, leaf.dtype) for leaf in (STATE, *host.leaves)]
         for _ in range(states):
-            host.step(outs, np.array(host._newest), np.array(0))
+            host.step(outs, np.array(host._turns.newest), np.array(0))
         host.step(outs, outs[0] - np.uint32([states == 0, 0, 1]), np.array(0))
 
     return call
@@ -415,8 +416,21 @@ IN_JIT: dict[str, Call] = {
     "in_jit(env, info=...) of a text": lambda: arrayferry.in_jit(_single(), info={"where": "north"}),
     'in_jit(env, info="final_obs") without autoreset': lambda: arrayferry.in_jit(_single(), info="final_obs"),
     "in_jit(vector environment that nobody resets)": lambda: arrayferry.in_jit(_walk(2, "Disabled")),
+    "in_jit(vector environment, autoreset=True), which resets in the next step": lambda: arrayferry.in_jit(
+        gym.make_vec("CartPole-v1", 2, "sync"), autoreset=True
+    ),
     "in_jit(an environment of many agents)": lambda: arrayferry.in_jit(Zoo()),  # type: ignore[arg-type]
     "jax.vmap(reset)": _traced(lambda reset, step: jax.vmap(reset)(jax.random.split(jax.random.key(0)))),
+    "jax.shard_map of reset": _traced(
+        lambda reset, step: jax.shard_map(
+            lambda key: reset(key)[1],
+            mesh=jax.make_mesh((1,), ("x",)),
+            in_specs=jax.sharding.PartitionSpec(),
+            out_specs=jax.sharding.PartitionSpec(),
+            check_vma=False,
+        )(jax.random.key(0))
+    ),
+    "reset(0), which is no key": _traced(lambda reset, step: reset(0)),
     "an action of another shape than its space's": _traced(
         lambda reset, step: step(jnp.zeros(3, "uint32"), jnp.zeros(4))
     ),

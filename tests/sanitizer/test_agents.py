@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -15,6 +15,7 @@ from arrayferry.errors import FerryError
 
 pytest.importorskip("pettingzoo")
 
+from pettingzoo import AECEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 
 from zoo import Told, Zoo, aec
@@ -84,6 +85,105 @@ def test_watched_environments_are_found_and_pickled(make: Any) -> None:
         watched = arrayferry.wrap(Told({"a": np.full(2, np.nan)}, {}, {}, {}, {}), "numpy")
     with pytest.raises(FerryError, match=r'obs\["a"\]'):
         watched.step({"a": 1})
+
+
+class NaNs(AECEnv[str, Any, Any]):
+    """Has a NaN in one of the places where an AEC environment has numbers."""
+
+    metadata: ClassVar[dict[str, Any]] = {"name": "nans_v0"}
+    possible_agents: ClassVar[list[str]] = ["a"]
+
+    def __init__(self, spoilt: str) -> None:
+        super().__init__()
+        self.spoilt = spoilt
+        self.agents, self.agent_selection = ["a"], "a"
+        self.rewards = {"a": self._value("rewards")}
+        self._cumulative_rewards = {"a": self._value("_cumulative_rewards")}
+        self.terminations, self.truncations = {"a": False}, {"a": False}
+        self.infos = {"a": {"x": np.full(2, self._value("infos"))}}
+
+    def _value(self, name: str) -> float:
+        return np.nan if name == self.spoilt else 0.0
+
+    def observation_space(self, agent: str) -> Any:
+        return spaces.Box(-1, 1, (2,), np.float32)
+
+    action_space = observation_space
+
+    def reset(self, seed: Any = None, options: Any = None) -> None:
+        """Start an episode."""
+
+    def step(self, action: Any) -> None:
+        """Do nothing."""
+
+    def observe(self, agent: str) -> Any:
+        return np.full(2, self._value("observe"), np.float32)
+
+    def state(self) -> Any:
+        return np.full(3, self._value("state"))
+
+
+READ: dict[str, tuple[str, Any]] = {
+    "observe": ("observe", lambda env: env.observe("a")),
+    "last, the observation": ("observe", lambda env: env.last()),
+    "last, the reward": ("_cumulative_rewards", lambda env: env.last()),
+    "last without observation, the reward": ("_cumulative_rewards", lambda env: env.last(observe=False)),
+    "last without observation, the info": ("infos", lambda env: env.last(False)),
+    "rewards": ("rewards", lambda env: env.rewards),
+    "infos": ("infos", lambda env: env.infos),
+    "cumulative rewards": ("_cumulative_rewards", lambda env: env._cumulative_rewards),
+    "state": ("state", lambda env: env.state()),
+    "step": ("", lambda env: env.step(np.full(2, np.nan, np.float32))),
+}
+
+
+@pytest.mark.parametrize(("spoilt", "read"), READ.values(), ids=READ)
+def test_whatever_passes_in_turns_is_watched(spoilt: str, read: Any) -> None:
+    env = arrayferry.wrap(NaNs(spoilt), "numpy", sanitize="raise")
+    env.reset()
+    with pytest.raises(FerryError, match="NaN"):
+        read(env)
+    assert not arrayferry.findings(env)
+    sound = arrayferry.wrap(NaNs("nothing"), "numpy", sanitize="raise")
+    sound.reset()
+    if spoilt:
+        read(sound)
+        assert arrayferry.findings(sound)
+
+
+def test_the_state_of_agents_in_parallel_is_watched() -> None:
+    class Stated(Zoo):
+        def state(self) -> Any:
+            return np.full(3, np.nan)
+
+    env = arrayferry.wrap(Stated(), "numpy", sanitize="raise")
+    with pytest.raises(FerryError, match=r"state, step 0: \[0\] is NaN"):
+        env.state()
+
+
+@MAKERS
+def test_a_seed_by_position(make: Any) -> None:
+    for sanitize in (False, True):
+        env = arrayferry.wrap(make(), "numpy", sanitize=sanitize)
+        env.reset(1)
+        env.reset(1, {"a": 1})
+        env.env.reset(1)
+
+
+class Late(Zoo):
+    """An agent joins in the third step, with a NaN."""
+
+    def step(self, actions: Any) -> Any:
+        obs, rewards, terminated, truncated, infos = super().step(actions)
+        if self.count >= 3:
+            rewards["late_0"] = np.nan
+        return obs, rewards, terminated, truncated, infos
+
+
+def test_agents_that_come_later_are_watched() -> None:
+    report = arrayferry.check(Late(), "numpy", steps=10, copy=True)
+    assert ("nan", 'reward["late_0"]') in {(one.kind, one.path) for one in report}
+    assert not report
 
 
 class Team(gym.Env[Any, Any]):

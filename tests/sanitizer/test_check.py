@@ -238,3 +238,32 @@ def test_findings_agree_with_what_happens_unwatched(name: str, stack: str) -> No
     episode(writer, writes=True)
     # A vector holds its buffer, and fills it before it reads it: to write there does no harm in this order.
     assert ("agent-wrote" in found_in(writer)) is (disturbed or stack == "vector_shared")
+
+
+class Fading(Counter):
+    """Is sound in its first episode only, which never ends."""
+
+    def __init__(self, spoilt: str) -> None:
+        super().__init__(length=10**9)
+        self.spoilt, self.episodes = spoilt, 0
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        self.episodes += 1
+        obs, info = super().reset(seed=seed)
+        return np.full(3, np.nan, np.float32) if self.is_spoilt("reset") else obs, info
+
+    def step(self, action: Any) -> Any:
+        obs, _, *rest = super().step(action)
+        return obs * 0, np.nan if self.is_spoilt("step") else 0.0, *rest
+
+    def is_spoilt(self, name: str) -> bool:
+        return name == self.spoilt and self.episodes % 2 == 0
+
+
+@pytest.mark.parametrize("spoilt", ["reset", "step"])
+def test_a_second_episode_is_looked_at_even_if_the_first_never_ends(spoilt: str) -> None:
+    report = arrayferry.check(Fading(spoilt), "numpy", steps=20, copy=True)
+    assert [(one.kind, one.path) for one in report if one.severity == "error"] == [
+        ("nan", "obs" if spoilt == "reset" else "reward")
+    ]
+    assert report.steps == 20

@@ -74,3 +74,55 @@ def test_without_reference_counts_memory_may_be_held(monkeypatch: pytest.MonkeyP
         else:
             with pytest.warns(SanitizerWarning, match="which the environment may still hold"):
                 env.step(1)
+
+
+def test_a_report_is_true_if_all_is_well() -> None:
+    for steps, is_well in (([step_of(ZERO)], True), ([step_of(NAN)], False)):
+        env = arrayferry.wrap(Scripted(*steps), "numpy", sanitize=True)
+        env.reset()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SanitizerWarning)
+            env.step(1)
+        report = arrayferry.findings(env)
+        assert bool(report) is report.ok is is_well
+    env = arrayferry.wrap(Reusing(), "numpy", sanitize=True)
+    env.reset()
+    env.step(ACTION)
+    assert len(arrayferry.findings(env)) > 0  # infos
+    assert arrayferry.findings(env)
+    assert arrayferry.check("CartPole-v1", steps=20)
+    assert not arrayferry.check(Scripted(*[step_of(NAN)] * 9), steps=3)
+
+
+def test_what_is_found_again_is_raised_again() -> None:
+    env = arrayferry.wrap(Scripted(*[step_of(NAN)] * 3), "numpy", sanitize="raise")
+    env.reset()
+    for number in (1, 2, 3):
+        with pytest.raises(SanitizerError, match="NaN"):
+            env.step(1)
+        assert found(env)["nan", "obs"].times == number
+    assert not arrayferry.findings(env)
+
+
+def test_what_was_found_stays_found_after_an_exception() -> None:
+    steps = [step_of(ZERO, float("nan")), ValueError("the arm is broken"), step_of(ZERO)]
+    env = arrayferry.wrap(Scripted(*steps), "numpy", sanitize=True)
+    env.reset()
+    with pytest.warns(SanitizerWarning):
+        env.step(1)
+    with pytest.raises(ValueError, match="broken"):
+        env.step(1)
+    env.step(1)
+    assert not arrayferry.findings(env)
+
+
+def test_many_infos_leave_room_for_an_error() -> None:
+    infos = [{str(key): one for key in range(1500)} for one in (1, 1.5)]
+    steps = [*(step_of(ZERO, 0.0, info) for info in infos), step_of(NAN)]
+    env = arrayferry.wrap(Scripted(*steps), "numpy", sanitize=True)
+    env.reset()
+    env.step(1)
+    env.step(1)
+    with pytest.warns(SanitizerWarning, match="NaN"):
+        env.step(1)
+    assert not arrayferry.findings(env)

@@ -64,7 +64,11 @@ def test_misfits_agree_with_the_space(name: str, seed: int, how: str, where: int
         expected = contains(space, value)
     except Exception:
         return  # Gymnasium's own spaces raise at some values: see the test of a space that raises
-    assert (misfits(space, value) == {}) is expected
+    arrays = spaces.Box, spaces.MultiBinary, spaces.MultiDiscrete
+    parts = values.parts_of(space, value)
+    # Gymnasium makes an array of a list, and looks at that.
+    is_list = any(isinstance(part, arrays) and isinstance(one, (list, tuple)) for _, part, one in parts)
+    assert (misfits(space, value) == {}) is (expected and not is_list)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import warnings
+from collections import UserDict, deque
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -153,3 +157,166 @@ def test_infinity_in_observations_and_infos() -> None:
     env.reset()
     with pytest.warns(SanitizerWarning, match=r"obs, step 1: it is not in Box\(-10.0, 10.0"):
         env.step(1)
+
+
+RECORD = np.zeros(2, [("place", np.float32), ("name", "U3"), ("inner", [("speed", np.float64, (2,))])])
+OBJECTS = np.zeros(2, [("place", np.float32), ("any", object)])
+
+
+def _with(array: Any, write: Any) -> Any:
+    new = array.copy()
+    write(new)
+    return new
+
+
+@dataclasses.dataclass
+class Outer:
+    """A container that holds anything."""
+
+    inner: Any
+
+
+class Fields(Mapping[str, Any]):
+    """A mapping that is not a dict."""
+
+    def __init__(self, **fields: Any) -> None:
+        self._fields = fields
+
+    def __getitem__(self, key: str) -> Any:
+        return self._fields[key]
+
+    def __iter__(self) -> Any:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+
+def _torch(dtype: str) -> Any:
+    torch = pytest.importorskip("torch")
+    return torch.full((2,), np.nan).to(getattr(torch, dtype))
+
+
+def _jax(dtype: str) -> Any:
+    return pytest.importorskip("jax").numpy.full(2, np.nan, dtype)
+
+
+def _small(dtype: str) -> Any:
+    return np.full(2, np.nan, getattr(pytest.importorskip("ml_dtypes"), dtype))
+
+
+HIDING_PLACES: dict[str, tuple[Any, str]] = {
+    "structured": (
+        lambda: _with(RECORD, lambda new: new["place"].__setitem__(1, np.nan)),
+        '["place"]',
+    ),
+    "nested structured": (
+        lambda: _with(RECORD, lambda new: new["inner"]["speed"].__setitem__((0, 1), np.nan)),
+        '["inner"]["speed"]',
+    ),
+    "a record": (lambda: _with(RECORD, lambda new: new["place"].__setitem__(1, np.nan))[1], '["place"]'),
+    "a structured array with objects": (
+        lambda: _with(OBJECTS, lambda new: new["any"].__setitem__(0, np.array([np.nan]))),
+        '["any"][0]',
+    ),
+    "masked": (lambda: np.ma.MaskedArray([1.0, np.nan], [True, False]), ""),
+    "masked, structured": (
+        lambda: np.ma.MaskedArray(_with(RECORD, lambda new: new["place"].__setitem__(1, np.nan))),
+        '["place"]',
+    ),
+    "objects": (lambda: np.array([None, np.nan], object), "[1]"),
+    "objects in objects": (lambda: np.array([None, np.array([np.nan])], object), "[1]"),
+    "complex": (lambda: np.array([complex(0, np.nan)]), ""),
+    "Python's complex": (lambda: complex(np.nan, 0), ""),
+    "half": (lambda: np.float16([np.nan]), ""),
+    "longdouble": (lambda: np.longdouble([np.nan]), ""),
+    "bfloat16": (lambda: _small("bfloat16"), ""),
+    "float8": (lambda: _small("float8_e4m3fn"), ""),
+    "torch bfloat16": (lambda: _torch("bfloat16"), ""),
+    "torch float8": (lambda: _torch("float8_e5m2"), ""),
+    "torch complex": (lambda: _torch("complex64"), ""),
+    "torch with gradient": (lambda: _torch("float32").requires_grad_(), ""),
+    "jax bfloat16": (lambda: _jax("bfloat16"), ""),
+    "jax float8": (lambda: _jax("float8_e4m3fn"), ""),
+    "dataclass": (lambda: Outer(Outer(NAN)), ".inner.inner"),
+    "mapping": (lambda: Fields(a=NAN), '._fields["a"]'),
+    "deque": (lambda: deque([ZERO, NAN]), "[1]"),
+    "UserDict": (lambda: UserDict(a=NAN), '.data["a"]'),
+}
+
+
+@pytest.mark.parametrize("place", ["obs", 'info["x"]'])
+@pytest.mark.parametrize(("make", "path"), HIDING_PLACES.values(), ids=HIDING_PLACES)
+def test_a_nan_is_found_wherever_it_hides(make: Any, path: str, place: str) -> None:
+    class Anything(spaces.Space[Any]):
+        def contains(self, x: Any) -> bool:
+            return True
+
+    value = make()
+    step = step_of(value) if place == "obs" else step_of(ZERO, 0.0, {"x": value})
+    env = arrayferry.wrap(Scripted(step, observation_space=Anything()), "numpy", sanitize=True)
+    env.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", arrayferry.errors.KeptWarning)
+        with pytest.warns(SanitizerWarning, match="NaN"):
+            env.step(1)
+    assert set(worse(env)) == {("nan", place + path)}
+    assert not arrayferry.findings(env)
+
+
+def test_what_is_masked_is_not_there() -> None:
+    info = {"a": np.ma.MaskedArray([1.0, np.nan], [False, True])}
+    env = arrayferry.wrap(Scripted(step_of(ZERO, 0.0, info)), "numpy", sanitize="raise")
+    env.reset()
+    env.step(1)
+    assert arrayferry.findings(env)
+
+
+def test_only_vectors_have_masks_beside_their_infos() -> None:
+    info = {"a": np.array([np.nan, 1]), "_a": np.array([False, True])}
+    env = arrayferry.wrap(Scripted(step_of(ZERO, 0.0, info)), "numpy", sanitize=True)
+    env.reset()
+    with pytest.warns(SanitizerWarning, match=r'info\["a"\], step 1: \[0\] is NaN'):
+        env.step(1)
+
+
+LISTS: dict[str, tuple[spaces.Space[Any], Any]] = {
+    "Box": (BOX, [0.0, 0.0, 0.0]),
+    "tuple": (BOX, (0.0, 0.0, 0.0)),
+    "deque": (BOX, deque([0.0, 0.0, 0.0])),
+    "arrays": (spaces.Box(-1, 1, (2, 3), np.float32), [ZERO, ZERO]),
+    "MultiBinary": (spaces.MultiBinary(3), [0, 1, 0]),
+    "MultiDiscrete": (spaces.MultiDiscrete([2, 2]), [0, 1]),
+}
+
+
+@pytest.mark.parametrize(("space", "value"), LISTS.values(), ids=LISTS)
+def test_a_list_is_no_array(space: spaces.Space[Any], value: Any) -> None:
+    """Gymnasium's spaces make an array of it; the agent gets a list."""
+    for one, obs, path in ((space, value, "obs"), (spaces.Dict(a=space), {"a": value}, 'obs["a"]')):
+        env = arrayferry.wrap(
+            Scripted(step_of(obs), reset=(one.sample(), {}), observation_space=one), "numpy", sanitize=True
+        )
+        env.reset()
+        with pytest.warns(SanitizerWarning, match="it is not in"):
+            env.step(1)
+        assert ("outside-space", path) in worse(env)
+        assert not arrayferry.findings(env)
+
+
+def test_a_list_is_not_safe_as_wrapped() -> None:
+    env = Scripted(*[step_of([0.0, 0.0, 0.0])] * 20, reset=([0.0, 0.0, 0.0], {}))
+    report = arrayferry.check(env, "numpy", steps=5, copy=True)
+    assert report.verdict == "not safe as wrapped (1 warning)"
+    assert not report
+
+
+def test_a_number_is_a_member_of_a_box_without_axes() -> None:
+    space = spaces.Box(-1, 1, (), np.float32)
+    steps = [step_of(np.float32(0.5)), step_of(np.array(0.5, np.float32))]
+    env = arrayferry.wrap(
+        Scripted(*steps, reset=(np.float32(0), {}), observation_space=space), "numpy", sanitize=True
+    )
+    env.reset()
+    env.step(1)
+    assert arrayferry.findings(env)

@@ -6,6 +6,9 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
+import subprocess
+import sys
+import textwrap
 from typing import Any
 
 import gymnasium as gym
@@ -272,3 +275,17 @@ def test_every_pair_says_what_it_is(name: str, where: str) -> None:
     )
     kinds = {"numpy": "ndarray", "torch": "Tensor", "jax": "ArrayImpl"}
     assert type(pair(env).reset(seed=1)[0]).__name__ == kinds[target]
+
+
+def test_a_reload_installs_no_second_finder() -> None:
+    program = """
+        import importlib, sys, arrayferry.wrappers
+        finders = len(sys.meta_path)
+        for _ in range(2):
+            importlib.reload(arrayferry.wrappers)
+        for name in [name for name in sys.modules if name.startswith("arrayferry")]:
+            del sys.modules[name]
+        import arrayferry.wrappers, arrayferry.wrappers.utils
+        assert len(sys.meta_path) == finders, sys.meta_path
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=60)

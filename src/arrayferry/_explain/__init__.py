@@ -44,7 +44,7 @@ def explain(
 
     Args:
         value: any structure; or an environment that `wrap` takes, which is reset and stepped; or the id of a
-            Gymnasium environment, which is made and closed.
+            Gymnasium environment, which is made and closed. Any other text is a value.
         to: the target; for an environment, the agent's framework.
         device: where the arrays go.
         copy: as for `convert`.

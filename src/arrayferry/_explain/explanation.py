@@ -37,8 +37,11 @@ class Explanation:
 
     @property
     def ok(self) -> bool:
-        """Whether no leaf was refused."""
+        """Whether no leaf was refused; this is what `bool(explanation)` returns."""
         return all(leaf.memory != "refused" for leaf in self.leaves)
+
+    def __bool__(self) -> bool:
+        return self.ok
 
     @property
     def totals(self) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -73,9 +74,22 @@ def record(converter: Converter, box: list[Any], names: Sequence[str], holder: s
     A leaf that is refused is recorded like the others, and the walk goes on.
     """
     leaves: list[Leaf] = []
+    depth = [0]  # how many containers are open whose holders are not counted
+
+    def counting(found: Any) -> Any:
+        if type(found) is not Container or found.counted:
+            return found
+
+        def call(function: Callable[..., Any], number: int, *args: Any) -> Any:
+            depth[0] += number
+            return function(*args)
+
+        return replace(found, open=partial(call, found.open, 1), build=partial(call, found.build, -1))
 
     def visit(path: str, value: Any, references: int | None, action: Callable[[Any, bool], Any]) -> Any:
         reason = reason_to_copy(converter, value, references)
+        if reason == "container-held" and depth[0]:
+            reason = "container-uncounted"
         mine = references is not None and references <= ownership.unshared
         try:
             found = action(value, mine)
@@ -88,9 +102,9 @@ def record(converter: Converter, box: list[Any], names: Sequence[str], holder: s
             is_taken = leaf.memory == "taken over" and isinstance(value, np.ndarray)
             new_box = lambda: [value.copy() if is_taken else value]  # noqa: E731
             leaves.append(replace(leaf, seconds=fastest(converter, new_box)))
-        return found
+        return counting(found)
 
-    walk(box, [*map(Slot, names)], converter._handlers, visit=visit)
+    walk(box, [*map(Slot, names)], TypeCache(lambda cls: counting(converter._handlers[cls])), visit=visit)
     return leaves
 
 

@@ -32,6 +32,7 @@ REASONS: dict[str, str] = {
     "copy-true": "copy=True",
     "uncounted": "this Python cannot tell whether anybody else holds it",
     "container-held": "{holder} still {holds} the container it is in",
+    "container-uncounted": "nobody can tell who else holds the container it is in",
     "held": "{holder} still {holds} it",
     "device": "it goes to {device}",
     "alignment": "{target} takes over only memory that is aligned to {alignment} bytes",

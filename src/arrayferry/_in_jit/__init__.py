@@ -1,13 +1,14 @@
 """`in_jit`: any Gymnasium environment inside `jax.jit`, `lax.scan`, `while_loop` and `cond`.
 
     declared.py   what a step returns, declared in advance, and checked when it is there
-    host.py       the environment, where Python runs, and the newest state
+    host.py       the environment, where Python runs
+    turns.py      the newest state of an environment, whoever steps it
     callback.py   a call to the host in compiled code, by either of JAX's callbacks
-    envpool.py    EnvPool's own functions, which need no callback
+    envpool.py    EnvPool's own functions, in place of a callback that steps
 
 A step is a callback to the host. The state, which each call takes and returns, puts the steps in order: the
-host knows which state is the newest, and refuses every other. What the environment returns is checked against
-what its spaces declare before XLA gets it, because XLA would take any bytes it is given.
+host knows which state of an environment is the newest, and refuses every other. What the environment returns
+is checked against what its spaces declare before XLA gets it, because XLA would take any bytes it is given.
 """
 
 from __future__ import annotations
@@ -16,15 +17,18 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from gymnasium.vector import AutoresetMode, VectorEnv
+
 from arrayferry._in_jit import envpool
-from arrayferry._in_jit.callback import buffers_work, by_buffers, by_io, guarded
-from arrayferry._in_jit.host import STATE, Host
-from arrayferry.errors import NotInstalledError
+from arrayferry._in_jit.callback import buffers_work, by_buffers, by_io, guarded, stop_rollouts_at_exit
+from arrayferry._in_jit.host import Host
+from arrayferry._in_jit.turns import STATE, seed_of
+from arrayferry.errors import NotInstalledError, UnsupportedError
+from arrayferry.wrappers._autoreset import autoreset_mode_of
 
 if TYPE_CHECKING:
     import gymnasium as gym
     import jax
-    from gymnasium.vector import VectorEnv
 
     State = Any
     Reset = Callable[..., tuple[State, Any]]
@@ -42,7 +46,8 @@ def in_jit(
     """Return `reset` and `step` functions of an environment that work inside `jax.jit`.
 
     Both take and return a state, which puts the calls in order: `reset(key)` starts one, and each
-    `step(state, action)` uses one up. Using a state twice is an error, not a second step. Call
+    `step(state, action)` uses one up. Using a state twice is an error, not a second step; so is using one
+    after the environment was reset or stepped by other means, such as directly. Call
     `reset(key, state)` to reset after the steps that led to `state`, if both are in one compiled function.
     The seed that a key gives is `int(jax.random.bits(key, dtype="uint32") >> 1)`, so that a Python loop can
     do the same.
@@ -59,7 +64,8 @@ def in_jit(
             a step that lacks one, it is zeros. `"final_obs"` needs no example, but does need an environment
             that resets in the step that ends an episode.
         autoreset: for single environments, whether the step that ends an episode resets, and returns the next
-            episode's first observation. Vector environments follow their own mode; `DISABLED` is refused.
+            episode's first observation. Vector environments follow their own mode: `autoreset=True` is
+            refused unless that is `SAME_STEP`, and `DISABLED` always.
 
     Returns:
         `reset(key, state=None) -> state, obs` and
@@ -68,8 +74,9 @@ def in_jit(
     Raises:
         NotInstalledError: JAX is not installed.
         UnsupportedError: a space has no fixed shape, an info is unknown, or a vector environment does not
-            reset by itself; or, when a step is traced, the action does not have the structure, shapes and
-            kinds of its space, or the step is under `vmap` or `grad`.
+            reset by itself, or not as asked; or, when a step is traced, the action does not have the
+            structure, shapes and kinds of its space, or the step is under `vmap`, `pmap`, `shard_map` or
+            `grad`.
 
     Example:
         >>> import arrayferry, gymnasium as gym, jax
@@ -89,6 +96,11 @@ def in_jit(
         raise NotInstalledError("in_jit needs JAX", "pip install jax") from error
     if not isinstance(info, Mapping):
         info = (info,) if isinstance(info, str) else tuple(info)
+    if autoreset and isinstance(env, VectorEnv) and autoreset_mode_of(env) is not AutoresetMode.SAME_STEP:
+        what = "autoreset=True, but this vector environment does not reset in the step that ends an episode"
+        hint = "make it with autoreset_mode=AutoresetMode.SAME_STEP, or leave autoreset out"
+        raise UnsupportedError(what, hint)
+    stop_rollouts_at_exit()
     callback = by_buffers if buffers_work() else by_io
     if (own := envpool.own_step(env)) is not None:
         reset, step = envpool.functions(env, *own, tuple(info), callback)
@@ -103,15 +115,16 @@ def _functions(host: Host, callback: Callable[..., Any]) -> tuple[Reset, Step]:
 
     def reset(key: jax.Array, state: jax.Array | None = None) -> tuple[jax.Array, Any]:
         after = jax.numpy.zeros(STATE.shape, STATE.dtype) if state is None else state
-        seed = jax.random.bits(key, (), "uint32") >> 1
+        seed = seed_of(key)
         call = partial(callback, host.reset, [STATE, *host.obs.leaves])
         new, *values = guarded("reset", call)(after, seed)
         return new, host.obs.build(iter(values))
 
     def step(state: jax.Array, action: Any) -> tuple[jax.Array, Any]:
-        leaves = list(host.action.flatten(action))
-        for declared, leaf in zip(host.action.leaves, leaves):
-            declared.check(leaf, "the action must match its space")
+        leaves = [
+            declared.checked(leaf, "the action must match its space")
+            for declared, leaf in zip(host.action.leaves, host.action.flatten(action))
+        ]
         call = partial(callback, host.step, [STATE, *host.leaves])
         new, *values = guarded("step", call)(state, *leaves)
         rest = iter(values)

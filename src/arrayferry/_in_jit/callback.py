@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import sys
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any, NoReturn
 
@@ -13,7 +17,7 @@ import numpy as np
 from arrayferry._in_jit.declared import Array, Leaf
 from arrayferry.errors import UnsupportedError
 
-__all__ = ["Function", "buffers_work", "by_buffers", "by_io", "guarded"]
+__all__ = ["Function", "buffers_work", "by_buffers", "by_io", "guarded", "stop_rollouts_at_exit"]
 
 # Takes a list of arrays to write its results into, then its arguments, arrays too. None of them outlives the
 # call. It reads its first argument before it writes its first result: they may be the same memory.
@@ -43,10 +47,76 @@ def _keep_thread_state() -> None:
     _thread.is_kept = True
 
 
+# ---- the end of the interpreter ------------------------------------------------------------------------
+
+# A thread of XLA that wants to run Python while the interpreter ends aborts the process. A rollout in a
+# daemon thread goes on until then; so at exit its next callback waits, for a lock that nobody releases.
+_never = threading.Lock()
+_never.acquire()
+
+# By the number of an environment: when its last callback returned; and those that wait at the next.
+_last: dict[int, float] = {}
+_stopped: frozenset[int] = frozenset()
+
+# How long after a callback the next one of its rollout is expected, and for how long at most, in seconds.
+_PAUSE, _PATIENCE = 1.0, 10.0
+
+
+@cache
+def stop_rollouts_at_exit() -> None:
+    """Let every rollout that is still going on at exit stop at its next callback."""
+    atexit.register(_stop_rollouts)  # after JAX was imported, so that it runs before JAX cleans up
+
+
+def _stop_rollouts() -> None:
+    global _stopped
+    import jax
+
+    with suppress(Exception):
+        jax.effects_barrier()  # type: ignore[no-untyped-call]  # this thread's own, which JAX waits for anyway
+    start = now = time.monotonic()
+    if len(sys._current_frames()) > 1:  # there are other threads
+        _stopped = frozenset(number for number, last in list(_last.items()) if now < last + _PAUSE)
+    while any(now < _last.get(one, 0) + _PAUSE for one in _stopped) and now < start + _PATIENCE:
+        time.sleep(0.001)
+        now = time.monotonic()
+
+
+def _run(function: Function, outs: list[Array], args: list[Array]) -> None:
+    """Call a function on the host."""
+    _keep_thread_state()
+    number = id(getattr(function, "__self__", function))
+    if number in _stopped:
+        _last.pop(number, None)
+        _never.acquire(timeout=10 * _PATIENCE)
+    _last[number] = float("inf")
+    try:
+        function(outs, *args)
+    finally:
+        _last[number] = time.monotonic()
+
+
+# ---- the callbacks -------------------------------------------------------------------------------------
+
+
+def _refuse_mapped(name: str) -> None:
+    """Refuse to be traced under `pmap` or `shard_map`."""
+    import jax
+
+    names: Any = jax.sharding.get_abstract_mesh().manual_axes
+    if jax.__version_info__ < (0, 8):  # where `pmap` has no mesh
+        names = names or jax.core.unsafe_get_axis_names_DO_NOT_USE()
+    if names:
+        what = f"{name} cannot be under pmap or shard_map: there is one environment, not one for each device"
+        raise UnsupportedError(what, "call it outside of them, in jit, and pass on what it returns")
+
+
 def guarded(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
     """Return a call in compiled code that has no gradient, and refuses to be batched."""
     import jax
     from jax.custom_derivatives import SymbolicZero
+
+    _refuse_mapped(name)
 
     @jax.custom_batching.custom_vmap
     def unbatched(*args: Any) -> Any:  # not around the callback: JAX before 0.8.3 drops an unused one
@@ -78,15 +148,16 @@ def _tangent_dtype(dtype: np.dtype[Any]) -> Any:
 
 def by_io(function: Function, declared: list[Leaf], *args: Any) -> Any:
     """Call a function on the host by JAX's public callback."""
+    import jax
     from jax.experimental import io_callback
 
     def call(*args: Any) -> list[Array]:
-        _keep_thread_state()
         outs = [np.empty(leaf.shape, leaf.dtype) for leaf in declared]
-        function(outs, *map(np.asarray, args))
+        _run(function, outs, [*map(np.asarray, args)])
         return outs
 
-    return io_callback(call, _structs(declared), *args)
+    # A program for many devices that is nothing but a callback returns arrays that no other program takes.
+    return jax.lax.optimization_barrier(io_callback(call, _structs(declared), *args))  # type: ignore[no-untyped-call]
 
 
 def by_buffers(function: Function, declared: list[Leaf], *args: Any) -> Any:
@@ -97,8 +168,7 @@ def by_buffers(function: Function, declared: list[Leaf], *args: Any) -> Any:
     from jax.experimental.buffer_callback import buffer_callback
 
     def call(context: Any, outs: list[Any], *args: Any) -> None:
-        _keep_thread_state()
-        function([out.__array__() for out in outs], *[arg.__array__() for arg in args])
+        _run(function, [out.__array__() for out in outs], [arg.__array__() for arg in args])
 
     aliases = {0: 0} if declared else {}
     structs = _structs(declared)
@@ -121,7 +191,8 @@ def buffers_work() -> bool:
         outs[1][...] = value * 2
 
     declared = [Leaf("", (2,), np.dtype("uint32")), Leaf("", (), np.dtype("float32"))]
-    if jax.default_backend() != "cpu":  # elsewhere NumPy cannot see the memory of its buffers
+    # Elsewhere NumPy cannot see the memory of its buffers; and it has no place in a program for many devices.
+    if jax.default_backend() != "cpu" or jax.device_count() > 1:
         return False
     try:
         step = lambda state, value: tuple(by_buffers(count, declared, state, value))  # noqa: E731

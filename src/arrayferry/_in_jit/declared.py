@@ -54,10 +54,15 @@ class Leaf(NamedTuple):
             return write_bools if dtype.kind == "b" else write_array
         return {"f": write_float, "b": write_bool}.get(dtype.kind, write_array)
 
-    def check(self, value: Any, hint: str) -> None:
-        """Refuse an array of another shape, or of a kind that this dtype does not hold."""
-        if value.shape != self.shape or not promotes(value.dtype, self.dtype):
+    def checked(self, value: Any, hint: str) -> Any:
+        """Return an array of JAX; refuse another shape, or a kind that this dtype does not hold."""
+        import jax
+
+        if isinstance(value, (bool, int, float, complex)):  # under `jax.disable_jit`
+            value = jax.numpy.asarray(value)
+        if getattr(value, "shape", None) != self.shape or not promotes(value.dtype, self.dtype):
             raise UnsupportedError(self._mismatch(value), hint, self.path)
+        return value
 
     def _mismatch(self, array: Any) -> str:
         return f"{describe(array)} where {self.dtype}[{','.join(map(str, self.shape))}] was declared"

@@ -1,12 +1,11 @@
-"""EnvPool's own functions for compiled code, which need no callback, and the checks that they lack.
+"""EnvPool's own functions for compiled code, and the checks that they lack.
 
-They take any bytes as an action, and the same state any number of times. But EnvPool counts the steps of each
-episode, which reveals another step that was taken in between.
+They take any bytes as an action, and the same state any number of times. So a callback, which carries none of
+the values, asks before each step whether the state is the newest.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,19 +15,17 @@ from gymnasium.vector import VectorEnv
 
 from arrayferry._in_jit.callback import guarded
 from arrayferry._in_jit.declared import Array, Leaf, part_of_example
-from arrayferry._in_jit.host import refuse_state
+from arrayferry._in_jit.turns import STATE, Turns, refuse_state, seed_of
 from arrayferry.errors import UnsupportedError
 
 if TYPE_CHECKING:
     import jax
 
-    # EnvPool's handle; for each environment, the number of steps in its episode, and whether this has ended.
-    # The key names the environment when a step is traced: another's would write into memory of other shapes.
-    State = dict[str, tuple[jax.Array, jax.Array, jax.Array]]
+    # The state as of any environment, and EnvPool's handle. The key names the environment when a step is
+    # traced: another's would write into memory of other shapes.
+    State = dict[str, tuple[jax.Array, jax.Array]]
 
 __all__ = ["functions", "own_step"]
-
-_number = itertools.count(1)
 
 
 def own_step(env: Any) -> tuple[Any, Callable[..., Any]] | None:
@@ -40,7 +37,8 @@ def own_step(env: Any) -> tuple[Any, Callable[..., Any]] | None:
     if env.is_async:  # type: ignore[attr-defined]
         what = "EnvPool with batch_size steps only some of its environments at a time"
         raise UnsupportedError(what, "make it without batch_size")
-    if env.config["max_num_players"] > 1:  # type: ignore[attr-defined]
+    # Each of several devices would take the step.
+    if env.config["max_num_players"] > 1 or jax.device_count() > 1:  # type: ignore[attr-defined]
         return None
     arrays = [*env.spec.state_array_spec.values(), *env.spec.action_array_spec.values()]  # type: ignore[union-attr]
     # It writes its own dtypes into whatever memory it is given.
@@ -77,49 +75,51 @@ def functions(
         )
     obs = part_of_example("obs", jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), seen))
     writers = [leaf.writer() for leaf in obs.leaves]
-    start = Leaf("state", handle.shape, handle.dtype)
-
-    name = f"EnvPool {next(_number)}"
+    turns, start = Turns(env), [STATE, Leaf("handle", handle.shape, handle.dtype)]
+    name = f"EnvPool {turns.number}"
 
     def opened(state: Any) -> Any:
         if not isinstance(state, dict) or name not in state:
             refuse_state(is_other=True)
         return state[name]
 
-    def reset_on_host(outs: list[Array], handle: Array) -> None:
-        outs[0][...] = handle
-        for write, out, value in zip(writers, outs[1:], obs.flatten(env.reset()[0])):
-            write(out, value)
+    def reset_on_host(outs: list[Array], after: Array, handle: Array) -> None:
+        with turns.lock:
+            if after.any():
+                turns.check(after)
+            values = obs.flatten(turns.take(env.reset)[0])
+            outs[0][...], outs[1][...] = turns.newest, handle
+            for write, out, value in zip(writers, outs[2:], values):
+                write(out, value)
+
+    def check_on_host(outs: list[Array], state: Array, handle: Array, in_range: Array) -> None:
+        with turns.lock:
+            turns.check(state)
+            if not in_range.all():
+                raise UnsupportedError("an integer outside its space", "stay within the space", "action")
+            turns.count.calls += 1
+            outs[0][...], outs[1][...] = turns.newest, handle
 
     def reset(key: jax.Array, state: State | None = None) -> tuple[State, Any]:
-        call = partial(callback, reset_on_host, [start, *obs.leaves])
-        # EnvPool was seeded when it was made; the key is passed on only so that `vmap` over it is refused.
-        seedless = guarded("reset", lambda handle, key: call(handle))
-        new, *values = seedless(handle if state is None else opened(state)[0], key)
-        steps, ended = jnp.zeros(env.num_envs, "int32"), jnp.zeros(env.num_envs, bool)
-        return {name: (new, steps, ended)}, obs.build(iter(values))
+        call = partial(callback, reset_on_host, [*start, *obs.leaves])
+        # EnvPool was seeded when it was made; the seed is passed on only so that `vmap` over it is refused.
+        seedless = guarded("reset", lambda old, handle, seed: call(old, handle))
+        given = (jnp.zeros(STATE.shape, STATE.dtype), handle) if state is None else opened(state)
+        new, new_handle, *values = seedless(*given, seed_of(key))
+        return {name: (new, new_handle)}, obs.build(iter(values))
 
     def step(state: State, action: Any) -> tuple[State, Any]:
-        old, steps, ended = opened(state)
         members, in_range = _members(env, declared, action)
-        new, values = guarded("step", own)(old, members)
-        *rest, terminated, truncated, info = values
-        now = info["elapsed_step"]
-        # After an end, the next episode counts from 0, or the count stays if only a life in a game was lost.
-        follows = jnp.where(ended, (now == 0) | (now == steps), now == steps + 1)
-        is_right = (follows & in_range).all()
-        jax.lax.cond(is_right, lambda _: [], partial(callback, _refuse, []), in_range)
-        following = {name: (new, now, terminated | truncated)}
-        return following, (*rest, terminated, truncated, {one: info[one] for one in names})
+
+        def call(old: Any, old_handle: Any, members: Any, in_range: Any) -> Any:
+            new, new_handle = callback(check_on_host, start, old, old_handle, in_range)
+            return new, own(new_handle, members)
+
+        new, (new_handle, values) = guarded("step", call)(*opened(state), members, in_range)
+        *rest, info = values
+        return {name: (new, new_handle)}, (*rest, {one: info[one] for one in names})
 
     return reset, step
-
-
-def _refuse(outs: list[Array], in_range: Array) -> None:
-    if not in_range.all():
-        hint = "reset, and stay within the space"
-        raise UnsupportedError("an integer outside its space", hint, "action")
-    refuse_state(is_other=False)
 
 
 def _declare_action(env: Any) -> list[Leaf]:
@@ -143,8 +143,8 @@ def _members(env: Any, declared: list[Leaf], action: Any) -> tuple[dict[str, jax
         raise UnsupportedError(what, "it must have the parts of its space", "action")
     members, in_range = {}, jnp.ones(env.num_envs, bool)
     for leaf in declared:
-        value, spec = given[leaf.path], env.spec.action_array_spec[leaf.path]
-        leaf.check(value, "EnvPool would read other memory")
+        spec = env.spec.action_array_spec[leaf.path]
+        value = leaf.checked(given[leaf.path], "EnvPool would read other memory")
         member = value.astype(leaf.dtype)
         if leaf.dtype.kind in "iu":
             member = jnp.clip(member, *np.asarray([spec.minimum, spec.maximum], leaf.dtype))

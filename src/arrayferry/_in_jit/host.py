@@ -1,12 +1,10 @@
-"""The environment, which steps where Python runs; and the newest state, the only one that it accepts."""
+"""The environment, which steps where Python runs."""
 
 from __future__ import annotations
 
-import itertools
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
-from typing import Any, NoReturn
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -14,30 +12,19 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from arrayferry._in_jit.declared import (
     Array,
-    Leaf,
     Part,
     alone,
     part_of_array,
     part_of_example,
     part_of_space,
 )
+from arrayferry._in_jit.turns import Turns
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.batched import action_space_of, observation_space_of
 from arrayferry.wrappers import wrap
 from arrayferry.wrappers._autoreset import autoreset_mode_of
 
-__all__ = ["STATE", "Host", "refuse_state"]
-
-# Which environment it is, the number of its resets, and of its steps since the last. Zeros are no state.
-STATE = Leaf("state", (3,), np.dtype("uint32"))
-_number = itertools.count(1)
-
-
-def refuse_state(is_other: bool) -> NoReturn:
-    """Refuse a state of another environment, or one that is not the newest."""
-    used = "was used already, or is older than the last reset"
-    what = f"this state {'belongs to another environment' if is_other else used}"
-    raise UnsupportedError(what, "go on from the state that the last reset or step returned", "state")
+__all__ = ["Host"]
 
 
 class Host:
@@ -75,7 +62,7 @@ class Host:
             how = with_same_step if is_vector else "pass autoreset=True"
             what = "there is no final_obs if the step that ends an episode does not reset"
             raise UnsupportedError(what, how, "info")
-        self._newest, self._lock = [next(_number), 0, 0], threading.Lock()
+        self._turns = Turns(env)
         batch = (env.num_envs,) if is_vector else ()
         objectives = getattr(env.unwrapped, "reward_space", None)  # as in MO-Gymnasium
         rewards = batch if objectives is None else (*batch, *objectives.shape)
@@ -89,12 +76,10 @@ class Host:
 
     def reset(self, outs: list[Array], after: Array, seed: Array) -> None:
         """Reset, if `after` is zeros or the newest state; write the new state and the observation."""
-        with self._lock:
+        with self._turns.lock:
             if after.any():
-                self._refuse_old(after)
-            obs, _ = self._env.reset(seed=int(seed))
-            number, resets, _ = self._newest
-            self._newest = [number, (resets + 1) % 2**32, 0]
+                self._turns.check(after)
+            obs, _ = self._turns.take(self._env.reset, seed=int(seed))
             self._write(outs, self.obs.flatten(obs))
 
     def step(self, outs: list[Array], state: Array, *action: Array) -> None:
@@ -102,29 +87,22 @@ class Host:
 
         XLA's memory is gone after the call. What the environment gets is its own: `wrap` makes sure of that.
         """
-        with self._lock:
-            if state.tolist() != self._newest:
-                self._refuse_old(state)
-            values = self._env.step(self.action.build(iter(action)))
-            number, resets, steps = self._newest
-            self._newest = [number, resets, (steps + 1) % 2**32]
+        with self._turns.lock:
+            self._turns.check(state)
+            values = self._turns.take(self._env.step, self.action.build(iter(action)))
             if self._resets and (values[2] or values[3]):
                 obs, *rest, info = values
                 values = self._env.reset()[0], *rest, {**info, "final_obs": obs}
             self._write(outs, values if self._is_flat else self._flatten(values))
 
     def _write(self, outs: list[Array], values: Iterable[Any]) -> None:
-        outs[0][...] = self._newest
+        outs[0][...] = self._turns.newest
         for write, out, value in zip(self._writers, outs[1:], values):
             write(out, value)
 
     def _flatten(self, values: tuple[Any, ...]) -> Iterator[Any]:
         for part, value in zip(self.parts, values):
             yield from part.flatten(value)
-
-    def _refuse_old(self, state: Array) -> None:
-        if (found := state.tolist()) != self._newest:
-            refuse_state(is_other=found[0] != self._newest[0])
 
     def _declare_info(self, info: tuple[str, ...] | Mapping[str, Any]) -> Part:
         if isinstance(info, Mapping):

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 import arrayferry
 from arrayferry._explain.render import rich_table
-from arrayferry.cli.environments import add_environment, count, default_target, make, title_of
+from arrayferry.cli.environments import add_environment, count, make, title_of
 from arrayferry.cli.screen import Outcome, progress
 
 SUMMARY = "drive an environment with random actions, and report what is wrong with it"
@@ -26,7 +26,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "dim"}
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the environment, the framework, the number of steps and the seed."""
-    add_environment(parser)
+    add_environment(parser, to="numpy")
     parser.add_argument("--device", help="the device of the agent's arrays")
     steps = "steps of each of the two runs (default: 1000)"
     parser.add_argument("--steps", metavar="N", type=count, default=1000, help=steps)
@@ -35,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> Outcome:
     """Drive the environment and report."""
-    to = arguments.to or default_target()
+    to = arguments.to or "numpy"
     title = title_of(arguments.env, arguments.vector, to)
     with closing(make(arguments.env, arguments.vector)) as env, progress() as bar:
         bar.add_task(f"watching {title}", total=None)

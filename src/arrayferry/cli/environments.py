@@ -6,6 +6,7 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -16,20 +17,21 @@ from arrayferry.errors import OptionError
 __all__ = ["add_environment", "count", "default_target", "make", "title_of"]
 
 
-def add_environment(parser: ArgumentParser, default: str | None = None) -> None:
-    """Add the arguments that name the environment and the agent's framework."""
+def add_environment(
+    parser: ArgumentParser, default: str | None = None, to: str = "torch if installed"
+) -> None:
+    """Add the arguments that name the environment and the agent's framework, with their defaults."""
     note = f" (default: {default})" if default else ""
     parser.add_argument(
         "env",
         metavar="ENV",
         nargs="?" if default else None,
         default=default,
-        help=f"an id such as CartPole-v1, module:id to import the module first, or module:Class{note}",
+        help="an id such as CartPole-v1, module:id to import the module first, or module:Class; "
+        f"path/to/file.py is a module too{note}",
     )
     parser.add_argument("--vector", metavar="N", type=count, help="make a vector environment of N")
-    parser.add_argument(
-        "--to", metavar="FRAMEWORK", help="the agent's framework (default: torch if installed)"
-    )
+    parser.add_argument("--to", metavar="FRAMEWORK", help=f"the agent's framework (default: {to})")
 
 
 def count(text: str) -> int:
@@ -54,6 +56,9 @@ def make(env: str, vector: int | None = None) -> Any:
     if "" not in sys.path:  # find modules in the current folder, as `python -m` does
         sys.path.insert(0, "")
     module, _, name = env.rpartition(":")
+    if module.endswith(".py"):  # a file: it, and what it imports, is found in its folder
+        sys.path.insert(0, str(Path(module).parent.resolve()))
+        module = Path(module).stem
     try:
         factory: Any = getattr(import_module(module), name, None) if module else None
         if callable(factory) and name not in gym.registry:
@@ -67,9 +72,7 @@ def make(env: str, vector: int | None = None) -> Any:
 def _refusal(env: str, module: str, name: str, error: Exception) -> OptionError:
     what, hint = f"{env} cannot be made: {error}", ""
     is_unknown = isinstance(error, (gym.error.NameNotFound, gym.error.NamespaceNotFound))
-    if module.endswith(".py"):
-        hint = f"write {module.removesuffix('.py').replace('/', '.')}:{name}"
-    elif is_unknown and not module:
+    if is_unknown and not module:
         hint = f"if a package registers it, write package:{env}"
     elif is_unknown and name.isidentifier() and name not in (known := dir(sys.modules[module])):
         close = get_close_matches(name, known, 1)

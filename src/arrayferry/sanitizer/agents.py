@@ -25,9 +25,9 @@ class _WatchingAgents(Watching):
         self._spaces: dict[Any, Any] = {}
         super().__init__(*arguments, **options)
 
-    def _space_of(self, obs: Any) -> Any:
+    def _space_of(self, box: list[Any]) -> Any:
         """Return the space of all observations, the same object for the same agents."""
-        agents = tuple(obs) if isinstance(obs, Mapping) else ()
+        agents = tuple(box[0]) if isinstance(box[0], Mapping) else ()
         if agents not in self._spaces:
             if len(self._spaces) >= _MANY:
                 self._spaces.clear()
@@ -37,9 +37,22 @@ class _WatchingAgents(Watching):
             )
         return self._spaces[agents]
 
+    def state(self) -> Any:
+        """Return the state of the whole environment, watched."""
+        return self._watch([], lambda: (self.env.state(),), ("state",))[0]
+
+
+def _attribute(name: str, part: str) -> Any:
+    """Return a property that reads an attribute of the environment, watched as this part of a step."""
+    return property(lambda self: self._watch([], lambda: (getattr(self.env, name),), (part,))[0])
+
 
 class ParallelSanitizer(_WatchingAgents, BaseParallelWrapper[Any, Any, Any]):
     """Watches a parallel environment; the arguments are those of `Sanitizer`."""
+
+    def reset(self, seed: Any = None, options: Any = None) -> Any:
+        """Start an episode, watched."""
+        return super().reset(seed=seed, options=options)
 
     def step(self, actions: Any) -> Any:
         """Take a step, watched."""
@@ -67,8 +80,11 @@ class AECSanitizer(_WatchingAgents, BaseWrapper[Any, Any, Any]):
 
     def last(self, observe: bool = True) -> Any:
         """Return the selected agent's observation, reward, flags and info, watched."""
-        agent = self.env.agent_selection
-        if not observe:
-            return self.env.last(observe)
-        found = self._watch([], lambda: tuple({agent: one} for one in self.env.last()), STEP)
-        return tuple(one[agent] for one in found)
+        agent, first = self.env.agent_selection, 0 if observe else 1
+        values = self._watch(
+            [], lambda: tuple({agent: one} for one in self.env.last(observe)[first:]), STEP[first:]
+        )
+        return (*[None] * first, *(one[agent] for one in values))
+
+    rewards, infos = _attribute("rewards", "reward"), _attribute("infos", "info")
+    _cumulative_rewards = _attribute("_cumulative_rewards", "reward")

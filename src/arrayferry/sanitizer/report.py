@@ -102,14 +102,16 @@ class Notes:
 
     def add(self, kind: str, severity: Severity, path: str, message: str, hint: str = "") -> None:
         """Note what was found in the current step."""
+        is_info = severity == "info"
         if known := self._found.get((kind, path)):
             self._found[kind, path] = replace(known, times=known.times + 1)
-        elif len(self._found) < _MANY:
+            self._new += [known] if not is_info and self._on_finding == "raise" else []
+        elif len(self._found) < (_MANY if is_info else 2 * _MANY):  # infos leave room for what is worse
             finding = Finding(
                 kind=kind, severity=severity, path=path, step=self.step, message=message, hint=hint
             )
             self._found[kind, path] = finding
-            self._new += [finding] if severity != "info" else []
+            self._new += [] if is_info else [finding]
 
     def warn_or_raise(self) -> None:
         """Warn of what is new, or raise it."""
@@ -150,8 +152,11 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing worse than an info was found; what `copy=False` would do is not counted."""
-        return all(finding.severity == "info" for finding in self.findings)
+        """Whether all was examined, and nothing worse than an info found; `copy=False` is not counted.
+
+        It is what `bool(report)` returns.
+        """
+        return all(finding.severity == "info" and finding.kind != "unwatched" for finding in self.findings)
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)
@@ -159,11 +164,15 @@ class Report:
     def __len__(self) -> int:
         return len(self.findings)
 
+    def __bool__(self) -> bool:
+        return self.ok
+
     @property
     def verdict(self) -> str:
         """Whether the environment is safe as it is wrapped, and with `copy=False`, in words."""
         counts = Counter(finding.severity for finding in self.findings)
         many = [f"{n} {kind}{'s' * (n > 1)}" for kind in ("error", "warning") if (n := counts[kind])]
+        many = many or ["something could not be examined"] * (not self.ok)
         as_wrapped = f"not safe as wrapped ({', '.join(many)})" if many else "safe as wrapped"
         if self.not_shared:
             return f"{as_wrapped}; copy=False is not possible: {self.not_shared}"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from arrayferry._core.containers import DICT
+from arrayferry._core.containers import DICT, container_of
 from arrayferry._core.dtypes import ML_DTYPES
 from arrayferry._core.registry import describe
 from arrayferry.sanitizer.leaves import Form, Leaf, first_where
@@ -34,6 +34,9 @@ _MANY = 10_000
 
 # Spaces whose members all have one form.
 _FIXED = (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete, spaces.Dict, spaces.Tuple)
+
+# Spaces whose members are arrays.
+_ARRAYS = (spaces.Box, spaces.MultiBinary, spaces.MultiDiscrete)
 
 # A value with its path and its space.
 _Part = tuple[str, spaces.Space[Any], Any]
@@ -72,14 +75,12 @@ class Values:
                 self._look_for("inf", "infinite", np.isinf, leaf, leaves)
 
     def _look_for(self, kind: str, word: str, is_it: Any, leaf: Leaf, leaves: Sequence[Leaf]) -> None:
-        dtype = np.asarray(leaf.view).dtype
-        if dtype.kind not in "fc" and dtype.name not in ML_DTYPES:
-            return
-        bad = is_it(leaf.view)
-        if bad.any() and (bad := bad & _present(leaf, leaves)).any():
-            severity: Severity = "warning" if leaf.name == "info" else "error"
-            hint = _SOURCES.get(leaf.name, "look for it in the environment")
-            self._notes.add(kind, severity, leaf.path, f"{first_where(bad)[1]} is {word}", hint)
+        for path, numbers in _numbers(leaf.path, leaf.value if leaf.view is None else leaf.view):
+            bad = is_it(numbers)
+            if bad.any() and (self._single or (bad := bad & _present(leaf, bad.shape, leaves)).any()):
+                severity: Severity = "warning" if leaf.name == "info" else "error"
+                hint = _SOURCES.get(leaf.name, "look for it in the environment")
+                self._notes.add(kind, severity, path, f"{first_where(bad)[1]} is {word}", hint)
 
     def _compare_form(self, leaf: Leaf) -> None:
         new = leaf.form
@@ -100,9 +101,22 @@ def _shown_form(framework: str, dtype: str, shape: tuple[int, ...]) -> str:
     return f"{dtype}{list(shape) if shape else ''} {framework}"
 
 
-def _present(leaf: Leaf, leaves: Sequence[Leaf]) -> Any:
+def _numbers(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what may be NaN in a value: the fields of structured arrays, what masked ones do not mask, ..."""
+    if isinstance(value, (np.ndarray, np.void)) and value.dtype.names is not None:
+        for name in value.dtype.names:
+            yield from _numbers(f'{path}["{name}"]', value[name])
+    elif isinstance(value, np.ndarray) and value.dtype.hasobject:
+        for index, element in np.ndenumerate(value):
+            yield from _numbers(f"{path}{list(index)}", element)
+    elif isinstance(value, (float, complex, np.ndarray, np.generic)):
+        array = np.ma.filled(value, 0) if isinstance(value, np.ma.MaskedArray) else np.asarray(value)
+        if array.dtype.kind in "fc" or array.dtype.name in ML_DTYPES:
+            yield path, array
+
+
+def _present(leaf: Leaf, shape: tuple[int, ...], leaves: Sequence[Leaf]) -> Any:
     """Return where a vector's info has values at all: `_key` is the mask of `key`."""
-    shape = np.shape(leaf.view)
     start = leaf.path.rfind('["')
     beside = f'{leaf.path[:start]}["_{leaf.path[start + 2 :]}'
     mask = next((other.view for other in leaves if other.path == beside and other.name == "info"), None)
@@ -146,6 +160,8 @@ def misfits(parts: Iterable[_Part]) -> Iterator[tuple[str, str]]:
 
 
 def _contains(space: spaces.Space[Any], value: Any) -> bool:
+    if isinstance(space, _ARRAYS) and container_of(type(value)) is not None:
+        return False  # Gymnasium makes an array of a list and looks at that; the agent gets a list
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a space's own warnings do not matter here
         with suppress(Exception):  # some fail on arrays of another framework

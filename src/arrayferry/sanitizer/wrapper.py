@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
+from gymnasium.vector.utils import batch_space
 
 from arrayferry._core.messages import refuse_choice
 from arrayferry.errors import UnsupportedError
@@ -17,7 +19,7 @@ from arrayferry.sanitizer.values import Values
 from arrayferry.sanitizer.writes import Writes
 from arrayferry.spaces.batched import observation_space_of
 from arrayferry.wrappers._boundary import RESET, STEP
-from arrayferry.wrappers._forwarding import Forwarding
+from arrayferry.wrappers._forwarding import CARRYING, Forwarding, actions_first
 from arrayferry.wrappers._kinds import find_kind
 
 __all__ = ["Sanitizer", "VectorSanitizer", "Watching", "findings", "watch"]
@@ -54,12 +56,20 @@ class Watching:
 
     def render(self) -> Any:
         """Render, watched: this, too, may write where it should not."""
-        return self._watch([], self.env.render)
+        return self._watch([], lambda: (self.env.render(),), ("frame",))[0]
 
-    def _watch(self, box: list[Any], call: Callable[[], Any], names: Sequence[str] = ()) -> Any:
-        """Return what a call to the environment returns; the box holds the action, if it is a step."""
-        self._notes.step += len(box)
-        self._look(self._look_at_action, box)
+    def _watch(self, box: list[Any] | None, call: Callable[[], Any], names: Sequence[str] = ()) -> Any:
+        """Return what a call to the environment returns, watched.
+
+        Args:
+            box: holds the action, if it is a step; None if the environment, and not only the agent, may have
+                written something since the last call.
+            call: the call.
+            names: what the values that it returns are called.
+        """
+        if box is not None:
+            self._notes.step += len(box)
+            self._look(self._look_at_action, box)
         try:
             result = call()
         except BaseException:
@@ -81,10 +91,13 @@ class Watching:
     def _look_at_results(self, box: list[Any], names: Sequence[str]) -> None:
         leaves = read(box, names)
         self._writes.returned(leaves)
-        self._values.look_at(leaves, box[0], self._space_of(box[0]))
+        if names[0] == "obs":
+            self._values.look_at(leaves, box[0], self._space_of(box))
+        else:
+            self._values.look_for_nan(leaves)
 
-    def _space_of(self, obs: Any) -> Any:
-        """Return the space that an observation should be in."""
+    def _space_of(self, box: list[Any]) -> Any:
+        """Return the space that the observation, the first of the values in the box, should be in."""
         return observation_space_of(self.env)
 
     def _look(self, look: Callable[..., None], *arguments: Any) -> None:
@@ -136,6 +149,28 @@ class VectorSanitizer(Watching, Forwarding, _VectorWrapper, RecordConstructorArg
         box = [actions]
         del actions
         return self._watch(box, lambda: self.env.step(box[0]), STEP)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            found = super().__getattr__(name)
+            return partial(self._watch_half, CARRYING[name], found) if name in CARRYING else found
+
+    def _watch_half(self, carried: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Make one of the two calls that a step or a reset can consist of, watched."""
+        if carried == "actions":
+            actions, args, kwargs = actions_first(*args, **kwargs)
+            box = [actions]
+            del actions
+            return self._watch(box, lambda: call(box[0], *args, **kwargs))
+        names = {"step": STEP, "reset": RESET}.get(carried, ())
+        # Between the two calls the environment runs: what changes then is its doing.
+        return self._watch(None if names else [], lambda: call(*args, **kwargs), names)
+
+    def _space_of(self, box: list[Any]) -> Any:
+        if len(box) == len(STEP) and getattr(self, "is_async", False):  # EnvPool, which returns some rows
+            return batch_space(self.env.single_observation_space, len(box[1]))
+        return super()._space_of(box)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of each environment, watched."""

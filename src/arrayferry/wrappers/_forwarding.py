@@ -6,12 +6,11 @@ Gymnasium's single wrappers have `get_wrapper_attr` for this; its vector wrapper
 from __future__ import annotations
 
 from functools import partial
-from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import VectorWrapper
 
-__all__ = ["Forwarding", "converted"]
+__all__ = ["CARRYING", "Forwarding", "actions_first", "converted"]
 
 
 class Forwarding:
@@ -31,13 +30,18 @@ class Forwarding:
 # ---- methods that carry arrays, with which a step is taken in two calls ----------------------------------
 
 
+def actions_first(*args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Return the actions among the arguments of a call, by position or by name, and the other arguments."""
+    if args:
+        return args[0], args[1:], kwargs
+    name = "actions" if "actions" in kwargs else "action"
+    return kwargs.pop(name), args, kwargs
+
+
 def _send(wrapper: Any, call: Any, *args: Any, **kwargs: Any) -> Any:
     boundary = wrapper._boundary
-    if not args:  # the actions are passed by name, which differs
-        given = signature(call).bind(**kwargs)
-        args, kwargs = given.args, given.kwargs
-    actions = args[0]
-    args, kwargs = boundary.convert_options((args[1:], kwargs))  # such as `env_id`
+    actions, args, kwargs = actions_first(*args, **kwargs)
+    args, kwargs = boundary.convert_options((args, kwargs))  # such as `env_id`
     try:
         return call(boundary.convert_action(actions), *args, **kwargs)
     except Exception as error:
@@ -58,19 +62,20 @@ def _receive_reset(wrapper: Any, call: Any, *args: Any, **kwargs: Any) -> Any:
     return wrapper._converted_reset([call(*args, **kwargs)])
 
 
-# By name: AsyncVectorEnv has the first four, EnvPool and ALE the others. `recv` returns what a step does,
-# even after `async_reset`.
-_CONVERTED = {
-    "step_async": _send,
-    "step_wait": _receive,
-    "reset_async": _send_reset,
-    "reset_wait": _receive_reset,
-    "send": _send,
-    "recv": _receive,
-    "async_reset": _send_reset,
+# What each of these methods carries, for all who convert or watch it. AsyncVectorEnv has the first four,
+# EnvPool and ALE the others. `recv` returns what a step does, even after `async_reset`.
+CARRYING = {
+    "step_async": "actions",
+    "step_wait": "step",
+    "reset_async": "options",
+    "reset_wait": "reset",
+    "send": "actions",
+    "recv": "step",
+    "async_reset": "options",
 }
+_CONVERTED = {"actions": _send, "step": _receive, "options": _send_reset, "reset": _receive_reset}
 
 
 def converted(wrapper: Any, name: str, found: Any) -> Any:
     """Return a forwarded attribute; a method that carries arrays also converts them."""
-    return partial(_CONVERTED[name], wrapper, found) if name in _CONVERTED else found
+    return partial(_CONVERTED[CARRYING[name]], wrapper, found) if name in CARRYING else found

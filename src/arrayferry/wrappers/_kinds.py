@@ -6,6 +6,7 @@ through their bases, wherever they are defined.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -163,7 +164,13 @@ def hint_for(value: Any, wrapper: str = "") -> str:
 
 
 def means_environment(value: Any) -> bool:
-    """Return whether a value is an environment of any known kind, or something to make one from."""
+    """Return whether a value is an environment of any known kind, or something to make one from.
+
+    A text is, if it is the id of a registered environment, with or without its version, or looks like one.
+    """
+    if isinstance(value, str):
+        is_known = any(value in (spec.id, spec.id.rpartition("-v")[0]) for spec in gym.registry.values())
+        return is_known or re.search(r"-v\d+$", value) is not None
     return _is_environment(type(value)) or find_kind(value) is not None or how_to_make(value) is not None
 
 

@@ -23,7 +23,7 @@ def opened(env: Any) -> Iterator[Any]:
         return
     try:
         made = gym.make(env)
-    except gym.error.Error as error:
+    except (gym.error.Error, ModuleNotFoundError) as error:
         hint = "pass the id of a registered environment, or the environment itself"
         raise UnsupportedError(f"{env!r} does not name an environment: {error}", hint) from error
     with closing(made):

@@ -66,5 +66,6 @@ class _Finder(MetaPathFinder, Loader):
 
 
 def install_finder() -> None:
-    """Let the import system look for twins, after all other finders."""
-    sys.meta_path.append(_Finder())
+    """Let the import system look for twins, after all other finders; once, however often this is imported."""
+    others = [finder for finder in sys.meta_path if type(finder).__module__ != __name__]
+    sys.meta_path[:] = [*others, _Finder()]
