@@ -29,7 +29,7 @@ ACTIONS = np.zeros(2, int)
 
 
 class Stubborn(gym.Wrapper[Any, Any, Any, Any]):
-    """Does not end when it is asked to; a step never ends, or lasts as long as a child keeps the line open."""
+    """Does not end when it is asked to; its steps never end, or leave a child that keeps the line open."""
 
     def __init__(self, how: str) -> None:
         super().__init__(gym.make("CartPole-v1"))
