@@ -26,6 +26,7 @@ from arrayferry.scale import ProcessVectorEnv
 
 CONTEXTS = ["forkserver", "spawn", "fork"]
 ACTIONS = np.zeros(2, int)
+envs: Any = None  # what a program still has when it ends
 
 
 class Stubborn(gym.Wrapper[Any, Any, Any, Any]):

@@ -61,7 +61,7 @@ class Witness(gym.Env[Any, Any]):
         return {"count": self.count, "large": bytes(20_000)} if self.index % 2 else {}
 
 
-def env_fns() -> list[Callable[[], Witness]]:
+def env_fns() -> list[Any]:
     return [lambda index=index: Witness(index) for index in range(NUM_ENVS)]
 
 
@@ -167,7 +167,7 @@ def check(envs: Any, seed: int, level: Any, is_dead: bool = False) -> None:
 
     If a worker may be dead, the reset may report a fault, but the rows are those that were asked for.
     """
-    reference = SyncVectorEnv(env_fns(), autoreset_mode=envs.metadata["autoreset_mode"])
+    reference: Any = SyncVectorEnv(env_fns(), autoreset_mode=envs.metadata["autoreset_mode"])
     reference.set_attr("level", level)
     with suppress(*[arrayferry.errors.WorkerError] * is_dead):
         envs.set_attr("level", level)

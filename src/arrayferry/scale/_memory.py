@@ -54,7 +54,7 @@ def receive_memory(line: socket.socket) -> mmap.mmap:
 
 
 def _make_file() -> int:
-    if sys.platform == "linux":  # not limited to what /dev/shm holds, which may be little
+    if hasattr(os, "memfd_create"):  # not limited to what /dev/shm holds, which may be little
         return os.memfd_create("arrayferry")
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
