@@ -20,8 +20,9 @@ _FILES = {
     "canaries": "R17",
     "states": "R18",
     "families": "R19 R20 R21 R22 R23 R24",
-    "unknown": "R30",
+    "interrupts": "R25 R26 R27",
     "jax_environments": "R28 R29",
+    "unknown": "R30",
 }
 
 NAMES = sorted(" ".join(_FILES.values()).split(), key=lambda name: int(name[1:]))
