@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -248,8 +249,10 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         return self._add_infos(infos, found, worker.rows)
 
     def _add_infos(self, infos: dict[str, Any], found: Any, rows: slice) -> dict[str, Any]:
-        """Add the stacked infos of a worker."""
-        return _merged(infos, found, rows, self.num_envs)
+        """Stack infos one by one, in the order of the environments, so that their dtypes are Gymnasium's."""
+        for index, info in found:
+            infos = self._add_info(infos, pickle.loads(info), rows.start + index)
+        return infos
 
     def _observations(self) -> Any:
         now = self._block.observations[self._half]
@@ -412,17 +415,3 @@ def _rows_of(space: spaces.Space[Any], actions: Any, rows: slice) -> Any:
     if isinstance(space, spaces.Tuple):
         return tuple(_rows_of(one, part, rows) for one, part in zip(space, actions))
     return (actions if isinstance(actions, (list, tuple)) else np.asarray(actions))[rows]
-
-
-def _merged(infos: dict[str, Any], part: dict[str, Any], rows: slice, count: int) -> dict[str, Any]:
-    """Put the infos of some environments into those of all."""
-    for key, value in part.items():
-        if isinstance(value, dict):
-            infos[key] = _merged(infos.get(key, {}), value, rows, count)
-            continue
-        if key not in infos:
-            infos[key] = np.zeros((count, *value.shape[1:]), value.dtype)
-            if value.dtype == object and value.ndim == 1:  # as Gymnasium does
-                infos[key][:] = None
-        infos[key][rows] = value
-    return infos

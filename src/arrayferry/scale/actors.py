@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from arrayferry.errors import NotInstalledError, OptionError
+from arrayferry.errors import NotInstalledError, OptionError, WorkerError
 from arrayferry.scale._actor import Actor, ActorTask, unpacked
 from arrayferry.scale._arguments import counted, seconds, split
 from arrayferry.scale._block import Block, copy_into, map_arrays
@@ -79,12 +79,13 @@ class RayVectorEnv(WorkerVectorEnv):
         options = {"scheduling_strategy": "SPREAD", **(actor_options or {})}
         if refused := [name for name in _REFUSED if name in options]:
             raise OptionError(f"actor_options[{refused[0]!r}] cannot be set", "leave it out")
-        self._ray = ray = _attached(address)
+        self._session = session = _Session(address)
+        ray = session.ray
         actor = ray.remote(**options, **_OURS)(Actor)
         settings = max(int(options.get("num_cpus") or 1), 1), self.autoreset_mode, self._timeout, max_faults
         workers = workers or sum(node["Alive"] and "CPU" in node["Resources"] for node in ray.nodes()) or 1
         self._workers = [
-            _Worker(ray, actor, rows, ActorTask(pickled(env_fns[rows]), *settings), restart_timeout)
+            _Worker(session, actor, rows, ActorTask(pickled(env_fns[rows]), *settings), restart_timeout)
             for rows in split(self.num_envs, workers)
         ]
         self._start()
@@ -103,7 +104,7 @@ class RayVectorEnv(WorkerVectorEnv):
         waiting = {worker.pending: worker for worker in actors if worker.pending is not None}
         while len(waiting) > 1:
             half, seconds = (len(waiting) + 1) // 2, max(deadline - time.monotonic(), 0)
-            ready, _ = self._ray.wait(list(waiting), num_returns=half, timeout=seconds)
+            ready, _ = self._session.ray.wait(list(waiting), num_returns=half, timeout=seconds)
             if not ready:
                 break
             yield from map(waiting.pop, ready)
@@ -111,16 +112,21 @@ class RayVectorEnv(WorkerVectorEnv):
 
     def _observations(self) -> Any:
         """Return the arrays that the answers were copied into, and make new ones for the next answers."""
-        found = self._block.observations[self._half]
-        if found is None:
+        observations = self._block.observations[self._half]
+        if observations is None:
             return super()._observations()
         for worker in self._workers:
-            worker.show_last(self._half)  # if only other workers' environments were reset
-        others = map_arrays(np.empty_like, found)
+            if worker.block is None:  # only other workers' environments were reset
+                worker.attach(self._block)
+            worker.show_last(self._half)
+            worker.block = None
+        others = map_arrays(np.empty_like, observations)
         self._block = self._block._replace(observations=(others, others))
-        for worker in self._workers:
-            worker.attach(self._block)
-        return found
+        return observations
+
+    def _ask(self, worker: Worker, name: str, call: bytes | None) -> None:
+        worker.attach(self._block)
+        super()._ask(worker, name, call)
 
 
 class _Worker(Worker):
@@ -130,13 +136,16 @@ class _Worker(Worker):
     has received is kept until the next answer, to be shown again if the actor dies: nobody can write to it.
     """
 
+    block: Any = None  # while it is asked
     start_hint = "it needs a host that has what actor_options ask for, and everything that env_fns import"
 
-    def __init__(self, ray: Any, actor: Any, rows: slice, task: ActorTask, restart_timeout: float) -> None:
+    def __init__(
+        self, session: _Session, actor: Any, rows: slice, task: ActorTask, restart_timeout: float
+    ) -> None:
         super().__init__(rows)
-        self._ray, self._class, self._task, self._timeout = ray, actor, task, restart_timeout
+        self._session, self._class, self._task, self._timeout = session, actor, task, restart_timeout
         self._actor: Any = None
-        self._made: Any = None  # like the next, a reference to an answer
+        self._made: Any = None  # like the next, a reference to the answer to one request
         self._ref: Any = None
         self._half, self._name = 0, ""  # of the last request
         self._last: Any = None
@@ -144,9 +153,11 @@ class _Worker(Worker):
 
     def start(self) -> None:
         """Start an actor; one that was killed is never reused."""
+        self._session.check()
+        actor = self._class.remote(self._task)
+        made = actor.make.remote()
         self.is_fresh, self.is_ready = self._actor is not None, False
-        self._actor = self._class.remote(self._task)
-        self._made = self._ref = self._actor.make.remote()
+        self._actor, self._made, self._ref = actor, made, None
 
     def attach(self, block: Block) -> None:
         """Take its rows of a block, which are still empty."""
@@ -155,32 +166,33 @@ class _Worker(Worker):
 
     def wait_until_ready(self) -> Any:
         """Wait for the environments; return their description, a `Failure`, or why there are none."""
-        found = self._result(self._made, self._timeout)
-        if isinstance(found, str):
-            return f"a worker did not start: {found}"
-        _, description = found
+        answer = self._result(self._made, self._timeout)
+        if isinstance(answer, str):
+            return f"a worker did not start: {answer}"
+        description = pickle.loads(answer[1])
         self.is_ready = not isinstance(description, Failure)
         return description
 
     def ask(self, half: int, name: str, call: bytes | None = None) -> None:
         """Ask for a method call; without one, for a step with the actions in the block."""
-        self._half, self._name = half, name
+        self._session.check()
+        self._half, self._name, self._ref = half, name, None
         self._ref = self._actor.run.remote(call or self.pack("step", self.block.actions))
 
     def reply(self, deadline: float) -> Any:
         """Wait as `answer` does, for a worker that has started, and put the answer into the block."""
-        found = self._result(self._ref, deadline - time.monotonic())
-        if isinstance(found, str):
-            return found
-        obs, *rest = found
-        if self._name not in ("step", "reset") or isinstance(rest[0], Failure):
-            return rest[0] if isinstance(rest[0], Failure) else (rest[0],)
-        *numbers, infos = rest
-        block = self.block
-        if numbers:
-            block.rewards[:], block.terminated[:], block.truncated[:] = numbers
+        answer = self._result(self._ref, deadline - time.monotonic())
+        if isinstance(answer, str):
+            return answer
+        obs, rest, *others = answer
+        if not others:
+            found = pickle.loads(rest)
+            return found if isinstance(found, Failure) else (found,)
+        [infos], block = others, self.block
+        if self._name == "step":  # a reset in the middle of a step changes no reward
+            block.rewards[:], block.terminated[:], block.truncated[:] = rest
         if block.observations[self._half] is None:
-            return deepcopy(obs), infos
+            return obs, infos
         self._last, self._is_shown = obs, False
         self.show_last(self._half)
         return (None, infos) if infos else None
@@ -203,42 +215,66 @@ class _Worker(Worker):
 
     def _result(self, ref: Any, timeout: float) -> tuple[Any, ...] | str:
         """Return a call's result, or why there is none."""
-        errors = self._ray.exceptions
+        self._session.check()
+        ray = self._session.ray
         try:
-            return unpacked(self._ray.get(ref, timeout=max(timeout, 0)))
-        except errors.GetTimeoutError:
+            return unpacked(ray.get(ref, timeout=max(timeout, 0)))
+        except ray.exceptions.GetTimeoutError:
             return "the worker did not answer in time"
-        except errors.RayError as error:
+        except ray.exceptions.RayError as error:
             return f"the worker died ({type(error).__name__}: {str(error).splitlines()[-1].split('. ')[0]})"
 
     def request_close(self) -> None:
         """Ask the actor to close its environments."""
-        if self.is_ready and self._ray.is_initialized():
+        if self.is_ready and self._session.is_open:
             self.ask(0, "close", self.pack("close"))
 
     def end(self, deadline: float) -> None:
         """Wait until the environments are closed, and end the actor."""
-        if self.is_ready and self._ray.is_initialized():
-            found = self._result(self._ref, deadline - time.monotonic())
-            if not isinstance(found, str):
-                warn_of_failure(found[1])
+        if self._ref is not None and self._name == "close" and self._session.is_open:
+            answer = self._result(self._ref, deadline - time.monotonic())
+            if not isinstance(answer, str):
+                warn_of_failure(pickle.loads(answer[1]))
         self.kill()
 
     def kill(self) -> None:
         """End the actor immediately."""
-        if self._actor is not None and self._ray.is_initialized():
-            self._ray.kill(self._actor)
+        if self._actor is not None and self._session.is_open:
+            self._session.ray.kill(self._actor)
+        self.is_ready = False
 
 
-def _attached(address: str) -> Any:
-    """Return Ray, initialised: by the caller, or here, at an address."""
-    try:
-        import ray
-    except ImportError as error:
-        raise NotInstalledError("RayVectorEnv needs Ray", "pip install ray") from error
-    if not ray.is_initialized():
-        ray.init(address=address)
-    elif address not in ("local", "auto", found := ray.get_runtime_context().gcs_address):
-        what = f"address={address!r}, but Ray was initialised with {found}"
-        raise OptionError(what, "leave the address out, or call ray.shutdown() first")
-    return ray
+class _Session:
+    """Ray as it was initialised, by the caller or here.
+
+    After a `ray.shutdown()` the actors are gone, whether or not Ray was initialised again; Ray would start
+    once more if one were called.
+    """
+
+    def __init__(self, address: str) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise NotInstalledError("RayVectorEnv needs Ray", "pip install ray") from error
+        if not ray.is_initialized():
+            ray.init(address=address)
+        elif address not in ("local", "auto", current := ray.get_runtime_context().gcs_address):
+            what = f"address={address!r}, but Ray was initialised with {current}"
+            raise OptionError(what, "leave the address out, or call ray.shutdown() first")
+        self.ray: Any = ray
+        self._identity = self._current()
+
+    def _current(self) -> tuple[str, str]:
+        context = self.ray.get_runtime_context()
+        return context.get_node_id(), context.get_job_id()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the actors can still be there."""
+        return self.ray.is_initialized() and self._current() == self._identity
+
+    def check(self) -> None:
+        """Raise if they cannot."""
+        if not self.is_open:
+            what = "Ray was shut down, and the actors ended with it"
+            raise WorkerError(what, "make new environments after ray.init()")
