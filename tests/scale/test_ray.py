@@ -29,6 +29,7 @@ import arrayferry
 from arrayferry.scale import RayVectorEnv
 from arrayferry.scale._actor import Actor, ActorTask
 from arrayferry.scale._pickling import pickled
+from arrayferry.scale._worker import Task
 from scale.infos import Tells, compare_infos
 from scale.test_process import (
     DISABLED,
@@ -267,7 +268,7 @@ def test_a_large_observation_of_another_shape_is_refused_as_by_sync(make: Any) -
 
 
 def test_large_observations_are_stacked_by_the_driver_only() -> None:
-    actor = Actor(ActorTask(pickled(fns(kind=Large)), 1, NEXT_STEP, 60, 3))
+    actor = Actor(ActorTask(Task(pickled(fns(kind=Large)), slice(0, 4), 4, NEXT_STEP), 1, 60, 3))
     actor.make()
     message = actor.run(cloudpickle.dumps(("reset", ([0] * 4, None), {})))
     assert [len(part) for part in message[1:]] == [300_000] * 4

@@ -14,9 +14,10 @@ from arrayferry.errors import NotInstalledError, OptionError, WorkerError
 from arrayferry.scale._actor import Actor, ActorTask, unpacked
 from arrayferry.scale._arguments import counted, seconds, split
 from arrayferry.scale._block import Block, copy_into, map_arrays
-from arrayferry.scale._driver import Description, Worker, warn_of_failure
+from arrayferry.scale._driver import State, Worker, warn_of_failure
 from arrayferry.scale._faults import WorkerVectorEnv
-from arrayferry.scale._pickling import Failure, pickled
+from arrayferry.scale._pickling import pickled
+from arrayferry.scale._worker import Task
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -82,24 +83,23 @@ class RayVectorEnv(WorkerVectorEnv):
         self._session = session = _Session(address)
         ray = session.ray
         actor = ray.remote(**options, **_OURS)(Actor)
-        settings = max(int(options.get("num_cpus") or 1), 1), self.autoreset_mode, self._timeout, max_faults
+        settings = max(int(options.get("num_cpus") or 1), 1), self._timeout, max_faults
         workers = workers or sum(node["Alive"] and "CPU" in node["Resources"] for node in ray.nodes()) or 1
-        self._workers = [
-            _Worker(session, actor, rows, ActorTask(pickled(env_fns[rows]), *settings), restart_timeout)
+        tasks = [
+            Task(pickled(env_fns[rows]), rows, self.num_envs, self.autoreset_mode)
             for rows in split(self.num_envs, workers)
         ]
-        self._start()
+        self._start([_Worker(session, actor, ActorTask(task, *settings), restart_timeout) for task in tasks])
 
-    def _wait_until_ready(self, worker: Worker) -> Any:
-        found = super()._wait_until_ready(worker)
-        if worker is self._workers[0]:  # the learner's host may be unable to make an environment
-            self._describe(Description(*found))
-            self._block = Block.made_by(np.zeros, *self._single_spaces, self.num_envs)
-        return found
+    def _make_block(self) -> Block:
+        return Block.made_by(np.zeros, *self._single_spaces, self.num_envs)
 
     def _by_arrival(self, workers: Sequence[Worker], deadline: float) -> Iterable[Worker]:
         """Return those first that have answered, half of the rest at a time: each wait costs CPU time."""
+        self._session.check()
         actors = cast("Sequence[_Worker]", workers)
+        for worker in actors:
+            worker.attach(self._block)  # again: an interrupt may have kept it from the last one
         starting = [worker for worker in actors if worker.pending is None]
         waiting = {worker.pending: worker for worker in actors if worker.pending is not None}
         while len(waiting) > 1:
@@ -116,17 +116,12 @@ class RayVectorEnv(WorkerVectorEnv):
         if observations is None:
             return super()._observations()
         for worker in self._workers:
-            if worker.block is None:  # only other workers' environments were reset
-                worker.attach(self._block)
-            worker.show_last(self._half)
-            worker.block = None
+            worker.show_last(self._half)  # if only other workers' environments were reset
         others = map_arrays(np.empty_like, observations)
         self._block = self._block._replace(observations=(others, others))
+        for worker in self._workers:
+            worker.attach(self._block)
         return observations
-
-    def _ask(self, worker: Worker, name: str, call: bytes | None) -> None:
-        worker.attach(self._block)
-        super()._ask(worker, name, call)
 
 
 class _Worker(Worker):
@@ -136,13 +131,10 @@ class _Worker(Worker):
     has received is kept until the next answer, to be shown again if the actor dies: nobody can write to it.
     """
 
-    block: Any = None  # while it is asked
     start_hint = "it needs a host that has what actor_options ask for, and everything that env_fns import"
 
-    def __init__(
-        self, session: _Session, actor: Any, rows: slice, task: ActorTask, restart_timeout: float
-    ) -> None:
-        super().__init__(rows)
+    def __init__(self, session: _Session, actor: Any, task: ActorTask, restart_timeout: float) -> None:
+        super().__init__(task.task.rows)
         self._session, self._class, self._task, self._timeout = session, actor, task, restart_timeout
         self._actor: Any = None
         self._made: Any = None  # like the next, a reference to the answer to one request
@@ -151,13 +143,11 @@ class _Worker(Worker):
         self._last: Any = None
         self._is_shown = False
 
-    def start(self) -> None:
+    def launch(self) -> None:
         """Start an actor; one that was killed is never reused."""
         self._session.check()
-        actor = self._class.remote(self._task)
-        made = actor.make.remote()
-        self.is_fresh, self.is_ready = self._actor is not None, False
-        self._actor, self._made, self._ref = actor, made, None
+        self._actor = self._class.remote(self._task)
+        self._made, self._ref = self._actor.make.remote(), None
 
     def attach(self, block: Block) -> None:
         """Take its rows of a block, which are still empty."""
@@ -169,15 +159,13 @@ class _Worker(Worker):
         answer = self._result(self._made, self._timeout)
         if isinstance(answer, str):
             return f"a worker did not start: {answer}"
-        description = pickle.loads(answer[1])
-        self.is_ready = not isinstance(description, Failure)
-        return description
+        return pickle.loads(answer[1])
 
-    def ask(self, half: int, name: str, call: bytes | None = None) -> None:
+    def send(self, half: int, name: str, call: bytes | None) -> None:
         """Ask for a method call; without one, for a step with the actions in the block."""
-        self._session.check()
         self._half, self._name, self._ref = half, name, None
-        self._ref = self._actor.run.remote(call or self.pack("step", self.block.actions))
+        if self._session.is_open:
+            self._ref = self._actor.run.remote(call or self.pack("step", self.block.actions))
 
     def reply(self, deadline: float) -> Any:
         """Wait as `answer` does, for a worker that has started, and put the answer into the block."""
@@ -186,8 +174,7 @@ class _Worker(Worker):
             return answer
         obs, rest, *others = answer
         if not others:
-            found = pickle.loads(rest)
-            return found if isinstance(found, Failure) else (found,)
+            return pickle.loads(rest)
         [infos], block = others, self.block
         if self._name == "step":  # a reset in the middle of a step changes no reward
             block.rewards[:], block.terminated[:], block.truncated[:] = rest
@@ -200,7 +187,7 @@ class _Worker(Worker):
     @property
     def pending(self) -> Any:
         """The reference to the answer; None while the actor starts, which has its own timeout."""
-        return self._ref if self.is_ready else None
+        return self._ref if self.state is State.BUSY else None
 
     def show_last(self, half: int) -> None:
         """Show the last observations in one half of the block, if they are not there yet."""
@@ -224,24 +211,17 @@ class _Worker(Worker):
         except ray.exceptions.RayError as error:
             return f"the worker died ({type(error).__name__}: {str(error).splitlines()[-1].split('. ')[0]})"
 
-    def request_close(self) -> None:
-        """Ask the actor to close its environments."""
-        if self.is_ready and self._session.is_open:
-            self.ask(0, "close", self.pack("close"))
-
     def end(self, deadline: float) -> None:
-        """Wait until the environments are closed, and end the actor."""
-        if self._ref is not None and self._name == "close" and self._session.is_open:
+        """Wait until the environments are closed."""
+        if self._session.is_open:
             answer = self._result(self._ref, deadline - time.monotonic())
             if not isinstance(answer, str):
                 warn_of_failure(pickle.loads(answer[1]))
-        self.kill()
 
     def kill(self) -> None:
         """End the actor immediately."""
         if self._actor is not None and self._session.is_open:
             self._session.ray.kill(self._actor)
-        self.is_ready = False
 
 
 class _Session:
