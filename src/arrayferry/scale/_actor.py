@@ -110,7 +110,7 @@ class _Several(ProcessVectorEnv):
 
     def describe(self) -> Description:
         """Describe the environments, which all have the same spaces."""
-        return Description(*self._single_spaces, self.metadata, self.render_mode, self.spec)
+        return Description(*self._single_spaces, self.metadata, self.render_mode)
 
     def run(self, half: int, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run a method as a `Runner` does."""

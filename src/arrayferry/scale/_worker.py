@@ -129,13 +129,8 @@ class Runner:
         self.is_closed = False
 
     def describe(self) -> Description:
-        """Describe the environments; a spec that cannot be sent is left out."""
-        description = Description.of(self.envs)
-        try:
-            dumps(description.spec)
-        except Exception:
-            return description._replace(spec=None)
-        return description
+        """Describe the environments."""
+        return Description.of(self.envs)
 
     def attach(self) -> None:
         """Take the rows of this worker in the block, whose memory follows the request."""
@@ -159,7 +154,7 @@ class Runner:
         # Infos are pickled immediately, because environments may reuse their dicts and arrays.
         block, mode, fits = self._block, self._mode, True
         infos: list[tuple[int, bytes]] = []
-        for index, (env, action) in enumerate(zip(self.envs, iterate(self._actions, actions))):
+        for index, (env, action) in enumerate(zip(self.envs, iterate(self._actions, actions), strict=True)):
             if self._is_over[index] and mode is not AutoresetMode.SAME_STEP:
                 if mode is AutoresetMode.DISABLED:
                     raise UnsupportedError("a step of an environment whose episode is over", "reset it first")

@@ -175,6 +175,8 @@ class _Worker(Worker):
         obs, rest, *others = answer
         if not others:
             return pickle.loads(rest)
+        if self._name not in ("step", "reset"):  # a reset of which nothing is shown
+            return None
         [infos], block = others, self.block
         if self._name == "step":  # a reset in the middle of a step changes no reward
             block.rewards[:], block.terminated[:], block.truncated[:] = rest
