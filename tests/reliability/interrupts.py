@@ -35,6 +35,9 @@ def is_never_stale(number: int, subject: Subject) -> None:
     """Interrupt a call at a line, or now and then by signals; then compare with `SyncVectorEnv`."""
     mode, call, is_dead, line = PLACES[number]
     interrupts.interrupt_at(envs_of(mode), call, is_dead, line)
+    if number % 20 == 10:
+        interrupts.interrupt_making(line)
+        interrupts.interrupt_closing(line)
     if number % 20 == 0:
         chance = random.Random(number)
         numbers = chance.choice(SIGNALS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import multiprocessing
 import os
 import signal
 import sys
@@ -61,6 +63,30 @@ class Witness(gym.Env[Any, Any]):
 
 def env_fns() -> list[Callable[[], Witness]]:
     return [lambda index=index: Witness(index) for index in range(NUM_ENVS)]
+
+
+@contextmanager
+def no_workers_are_left() -> Iterator[None]:
+    before = set(multiprocessing.active_children())
+    yield
+    gc.collect()  # what an exception has held
+    assert set(multiprocessing.active_children()) <= before, "a worker is alive"
+
+
+def interrupt_making(line: int) -> None:
+    """Raise at a line while a vector environment is made; nothing may be left of it."""
+    with no_workers_are_left(), suppress(Interrupted):
+        Lines(line).run(lambda: make().close())
+
+
+def interrupt_closing(line: int) -> None:
+    """Raise at a line while one is closed; it can be closed again."""
+    with no_workers_are_left():
+        envs = make()
+        envs.reset(seed=0)
+        with suppress(Interrupted):
+            Lines(line).run(envs.close)
+        envs.close()
 
 
 class Interrupted(BaseException):

@@ -12,7 +12,11 @@ import pytest
 
 from scale import interrupts
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has other signals")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="has other signals"),
+    # A signal handler may raise in a finalizer, too, which Python reports and goes on.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 @pytest.fixture(scope="module", params=[interrupts.NEXT_STEP, interrupts.SAME_STEP, interrupts.DISABLED])
@@ -41,6 +45,12 @@ def test_signals_whose_handlers_raise(envs: Any, numbers: list[int]) -> None:
     for seed in range(4):
         gaps = [chance.uniform(0.0005, 0.012) for _ in numbers]
         interrupts.interrupt_by_signals(envs, numbers, gaps, seed)
+
+
+@pytest.mark.parametrize("interrupt", [interrupts.interrupt_making, interrupts.interrupt_closing])
+def test_an_interrupt_leaves_no_worker(interrupt: Any) -> None:
+    for line in (1, 30, 60, 90, 120, 160, 200, 300):
+        interrupt(line)
 
 
 def test_a_worker_that_an_interrupt_has_cost_has_no_fault() -> None:

@@ -117,8 +117,8 @@ class Worker(ABC):
 
     def replace(self) -> None:
         """Start its successor, which knows nothing of what was asked before."""
-        self.stop("the worker was replaced")
-        self.is_fresh = True
+        self.state, self.is_fresh = State.BUSY, True
+        self.kill()
         self.start()
 
     def stop(self, reason: str) -> None:

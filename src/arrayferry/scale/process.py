@@ -57,7 +57,10 @@ class ProcessVectorEnv(WorkerVectorEnv):
     successor's seeds derive from the seed, the environment's index and the number of faults, so that a crash
     is not repeated.
 
-    An environment's exception is raised as it is; after that, call `reset` before the next step.
+    The successor has the attributes that `set_attr` has set, and the seed and options of a reset under way.
+
+    An environment's exception is raised as it is; after that, or after Ctrl-C, call `reset` before the next
+    step. Environments are made in the workers only. Workers end with the vector environment or its program.
 
     Args:
         env_fns: functions that make the environments.
