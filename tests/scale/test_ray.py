@@ -503,6 +503,26 @@ def test_the_death_of_a_process_of_an_actor_is_one_fault(make: Any, mode: Autore
     assert "fault" not in envs.step(np.zeros(8, int))[4]
 
 
+class Rendered(Slow):
+    render_mode = "rgb_array"
+
+    def render(self) -> Any:
+        return np.full(2, self.count)  # which a reset sets
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_successor_can_be_rendered_and_shows_nothing_of_it(make: Any, cores: int) -> None:
+    envs = make(fns(kind=Rendered), autoreset_mode=DISABLED, actor_options={"num_cpus": cores})
+    envs.reset(seed=0)
+    last, *_ = envs.step(ZEROS)
+    os.kill(envs.get_attr("pid")[2], signal.SIGKILL)
+    while "fault" not in (result := envs.step(ZEROS))[4]:  # Ray needs some time
+        last = result[0]
+    assert [frame[0] for frame in envs.render()][2] == 0
+    obs, _ = envs.reset(options={"reset_mask": np.array([True, False, False, False])})
+    assert np.array_equal(obs[2], last[2])
+
+
 class Reference:
     """The environments one by one, each replaced when a fault was reported. Says which rows are wrong."""
 
