@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import secrets
@@ -28,12 +29,15 @@ import arrayferry
 from arrayferry.scale import RayVectorEnv
 from arrayferry.scale._actor import Actor, ActorTask
 from arrayferry.scale._pickling import pickled
+from arrayferry.scale._worker import Task
+from scale.infos import Tells, compare_infos
 from scale.test_process import (
     DISABLED,
     NEXT_STEP,
     SAME_STEP,
     Dies,
     Hangs,
+    Odd,
     Raises,
     Toy,
     assert_equal,
@@ -111,11 +115,29 @@ class Slow(Toy):
         ("graph", NEXT_STEP, 2),
         ("graph", SAME_STEP, 2),
         ("text", DISABLED, 2),
+        ("discrete", SAME_STEP, 2),
+        ("sequence", NEXT_STEP, 2),
     ],
 )
 def test_it_equals_sync(make: Any, observes: str, mode: AutoresetMode, workers: int) -> None:
     env_fns = fns(5, observes=observes)
     compare(make(env_fns, workers, autoreset_mode=mode), SyncVectorEnv(env_fns, autoreset_mode=mode))
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_it_equals_sync_for_odd_observations(make: Any, cores: int) -> None:
+    ours = make(fns(5, Odd), autoreset_mode=SAME_STEP, actor_options={"num_cpus": cores})
+    compare(ours, SyncVectorEnv(fns(5, Odd), autoreset_mode=SAME_STEP))
+
+
+@pytest.mark.parametrize(
+    ("mode", "workers", "cores"),
+    [(NEXT_STEP, 1, 1), (SAME_STEP, 2, 1), (DISABLED, 3, 1), (NEXT_STEP, 2, 2), (SAME_STEP, 1, 2)],
+)
+def test_infos_equal_those_of_sync(make: Any, mode: AutoresetMode, workers: int, cores: int) -> None:
+    """Gymnasium's dtypes depend on the row that comes first, of all rows."""
+    ours = make(fns(5, Tells), workers, autoreset_mode=mode, actor_options={"num_cpus": cores})
+    assert compare_infos(ours, SyncVectorEnv(fns(5, Tells), autoreset_mode=mode), steps=100) > 50
 
 
 @pytest.mark.parametrize("acts", ["box", "dict", "text"])
@@ -246,7 +268,7 @@ def test_a_large_observation_of_another_shape_is_refused_as_by_sync(make: Any) -
 
 
 def test_large_observations_are_stacked_by_the_driver_only() -> None:
-    actor = Actor(ActorTask(pickled(fns(kind=Large)), 1, NEXT_STEP, 60, 3))
+    actor = Actor(ActorTask(Task(pickled(fns(kind=Large)), slice(0, 4), 4, NEXT_STEP), 1, 60, 3))
     actor.make()
     message = actor.run(cloudpickle.dumps(("reset", ([0] * 4, None), {})))
     assert [len(part) for part in message[1:]] == [300_000] * 4
@@ -416,6 +438,91 @@ def test_an_answer_that_cannot_be_sent_says_so(make: Any) -> None:
     assert envs.reset(seed=0)[0].shape == (4, 2, 3)
 
 
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_successor_has_what_the_caller_set(make: Any, cores: int) -> None:
+    envs = make(fns(kind=Slow), 2, actor_options={"num_cpus": cores})
+    envs.set_attr("level", 1)
+    envs.set_attr("level", [5, 6, 7, 8])
+    envs.reset(seed=0)
+    pid = envs.get_attr("pid")[2]
+    os.kill(pid if cores == 1 else parent_of(parent_of(pid)), signal.SIGKILL)  # the fork server is between
+    while "fault" not in (infos := envs.step(ZEROS)[4]):  # Ray needs some time
+        pass
+    assert infos["fault"].tolist() == [False, False, True, True]
+    envs.step(ZEROS)
+    assert envs.get_attr("level") == (5, 6, 7, 8)
+    os.kill(envs.get_attr("pid")[0], signal.SIGKILL)
+    envs.reset(seed=[3, 1, 4, 2], options={"map": "desert"})
+    assert envs.get_attr("last_seed") == (3, 1, 4, 2)
+    assert envs.get_attr("options") == ({"map": "desert"},) * 4
+    assert envs.get_attr("level") == (5, 6, 7, 8)
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_an_info_that_could_be_taken_for_a_fault_is_refused(make: Any, cores: int) -> None:
+    class Claims(Toy):
+        def step(self, action: Any) -> Any:
+            return *super().step(action)[:4], {"fault": False} if self.index == 3 else {}
+
+    envs = make(fns(kind=Claims), actor_options={"num_cpus": cores})
+    envs.reset(seed=0)
+    with pytest.raises(arrayferry.FerryError, match="'fault'") as caught:
+        envs.step(ZEROS)
+    assert "rename it" in str(caught.value)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_constructor_that_aborts_is_an_error(make: Any, cores: int) -> None:
+    with pytest.raises(arrayferry.errors.WorkerError, match="did not start"):
+        make([*fns(3), os.abort], actor_options={"num_cpus": cores})
+
+
+@pytest.mark.parametrize("mode", [SAME_STEP, DISABLED])
+def test_the_death_of_a_process_of_an_actor_is_one_fault(make: Any, mode: AutoresetMode) -> None:
+    envs = make(fns(8, kind=Slow), 2, autoreset_mode=mode, actor_options={"num_cpus": 2})
+    envs.reset(seed=0)
+    last, *_ = envs.step(np.zeros(8, int))
+    os.kill(envs.get_attr("pid")[6], signal.SIGKILL)
+    obs, reward, terminated, truncated, infos = envs.step(np.zeros(8, int))
+    lost = np.repeat([False, True], [6, 2])
+    assert infos["fault"].tolist() == truncated.tolist() == lost.tolist()
+    assert [reason is not None for reason in infos["fault_reason"]] == lost.tolist()
+    assert not (reward[lost].any())
+    assert not (terminated.any())
+    if mode is DISABLED:
+        assert_equal(list(obs[lost]), list(last[lost]))
+        with pytest.raises(arrayferry.FerryError, match="reset it first"):
+            envs.step(np.zeros(8, int))
+        envs.reset(seed=0)
+    else:
+        assert_equal(list(infos["final_obs"][lost]), list(last[lost]))
+    assert "fault" not in envs.step(np.zeros(8, int))[4]
+
+
+class Rendered(Slow):
+    render_mode = "rgb_array"
+
+    def render(self) -> Any:
+        return np.full(2, self.count)  # which a reset sets
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_successor_can_be_rendered_and_shows_nothing_of_it(make: Any, cores: int) -> None:
+    envs = make(fns(kind=Rendered), autoreset_mode=DISABLED, actor_options={"num_cpus": cores})
+    envs.reset(seed=0)
+    last, *_ = envs.step(ZEROS)
+    os.kill(envs.get_attr("pid")[2], signal.SIGKILL)
+    while "fault" not in (result := envs.step(ZEROS))[4]:  # Ray needs some time
+        last = result[0]
+    assert [frame[0] for frame in envs.render()][2] == 0
+    obs, _ = envs.reset(options={"reset_mask": np.array([True, False, False, False])})
+    assert np.array_equal(obs[2], last[2])
+
+
 class Reference:
     """The environments one by one, each replaced when a fault was reported. Says which rows are wrong."""
 
@@ -480,9 +587,88 @@ def test_close_always_returns(make: Any) -> None:
     envs.close()
     with pytest.raises(arrayferry.FerryError, match="closed"):
         envs.reset()
-    others = make()
+
+
+def test_a_shutdown_of_ray_is_the_end(make: Any) -> None:
+    """No call starts another Ray, or reaches into one that was started since."""
+    first, second = make(fns()), make(fns())
+    first.reset(seed=0)
+    second.reset(seed=0)
+    second.step_async(ZEROS)
     ray.shutdown()
-    others.close()
+    for call in (lambda: first.step(ZEROS), first.reset, lambda: first.get_attr("index"), second.step_wait):
+        with pytest.raises(arrayferry.errors.WorkerError, match="Ray was shut down"):
+            call()
+    first.close()
+    assert not ray.is_initialized()
+    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
+    with pytest.raises(arrayferry.errors.WorkerError, match="Ray was shut down"):
+        second.reset()
+    second.close()
+    assert make().reset(seed=0)[0].shape == (4, 2, 3)
+
+
+def test_environments_that_are_dropped_end_their_actors(make: Any) -> None:
+    class Sleeps(Slow):
+        def _misbehave(self) -> None:
+            time.sleep(1000)
+
+    envs = RayVectorEnv(fns(kind=Sleeps), 2)
+    envs.reset(seed=0)
+    pids = set(envs.get_attr("pid"))
+    envs.step_async(np.array([2, 0, 0, 0]))
+    del envs
+    gc.collect()
+    deadline = time.monotonic() + 30
+    while any(is_alive(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(is_alive(pid) for pid in pids)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_no_row_is_of_an_earlier_step_whatever_was_interrupted(make: Any) -> None:
+    """An exception at the n-th line of the driver's code, as Ctrl-C would raise it."""
+    envs, sync = make(fns(kind=Toy), max_faults=100), SyncVectorEnv(fns())
+    envs.reset(seed=0)
+    count = lines_of(lambda: envs.step(ZEROS), None)
+    assert count > 50
+    for line in range(1, count, count // 12):
+        with pytest.raises(KeyboardInterrupt):
+            lines_of(lambda: envs.step(ZEROS), line)
+        mine, expected = envs.reset(seed=line), sync.reset(seed=line)
+        assert np.array_equal(mine[0], expected[0])
+        for _ in range(2):
+            mine, expected = envs.step(ZEROS), sync.step(ZEROS)
+            for one, other in zip(mine[:4], expected[:4]):
+                assert np.array_equal(one, other)
+
+
+def lines_of(call: Any, interrupted: int | None) -> int:
+    """Return how many lines of `arrayferry` a call runs; raise a `KeyboardInterrupt` before one of them."""
+    count = 0
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        nonlocal count
+        if "arrayferry" not in frame.f_globals.get("__name__", ""):
+            return None
+        if event == "line":
+            count += 1
+            if count == interrupted:
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(None)
+    return count
 
 
 # --- clusters

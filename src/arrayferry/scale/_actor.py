@@ -1,42 +1,41 @@
-"""What runs in a Ray actor: some of the environments, as a vector environment of their own."""
+"""What runs in a Ray actor: some of the environments, run as a worker process runs them."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
-from gymnasium.spaces import Box, Space
-from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
-from gymnasium.vector.utils import concatenate, create_empty_array
+from gymnasium.spaces import Box
 
+from arrayferry.scale._block import Block
 from arrayferry.scale._driver import Description
 from arrayferry.scale._pickling import Failure, dumps, picklable
+from arrayferry.scale._worker import Runner, Task
 from arrayferry.scale.process import ProcessVectorEnv
 
-if TYPE_CHECKING:
-    import gymnasium as gym
-
-__all__ = ["Actor", "ActorTask", "packed", "unpacked"]
+__all__ = ["Actor", "ActorTask", "unpacked"]
 
 # Ray copies anything larger into its object store: no need to copy it into a pickle first.
 _LARGE = 64 * 1024
 
 
 class ActorTask(NamedTuple):
-    """What an actor is to do."""
+    """What an actor is to do: a worker's task, in as many processes as it has cores."""
 
-    env_fns: bytes
+    task: Task
     cores: int
-    autoreset_mode: AutoresetMode
     step_timeout: float
     max_faults: int
 
 
 class Actor:
-    """Some of the environments: in this process, or in one per core if there are several cores."""
+    """Some of the environments: in this process, or in one per core if there are several cores.
+
+    An answer is made of the observations, the rewards and flags, and the info of each environment by itself:
+    only the driver, which has all of them, stacks infos.
+    """
 
     def __init__(self, task: ActorTask) -> None:
         self._task = task
@@ -44,75 +43,97 @@ class Actor:
     def make(self) -> Any:
         """Make the environments, and describe them."""
         try:
-            self._envs = envs = self._made()
-            self._space = space = envs.single_observation_space
-            made = packed(None, Description(space, envs.single_action_space, envs.metadata, envs.render_mode))
-            self._is_apart = isinstance(envs, SyncVectorEnv) and _is_large(space)
-            if self._is_apart:
-                envs.single_observation_space = Space()  # Gymnasium stacks nothing without a shape
-            return made
+            rows = self._task.task.rows
+            is_single = self._task.cores == 1 or rows.stop - rows.start == 1
+            self._envs: Any = _Single(self._task.task) if is_single else _Several(self._task)
+            return _packed(None, dumps(self._envs.describe()))
         except Exception as error:
-            return packed(None, Failure(picklable(error)))
-
-    def _made(self) -> VectorEnv[Any, Any, Any]:
-        env_fns: list[Callable[[], gym.Env[Any, Any]]] = cloudpickle.loads(self._task.env_fns)
-        _, cores, mode, timeout, max_faults = self._task
-        if cores == 1 or len(env_fns) == 1:
-            return SyncVectorEnv(env_fns, copy=False, autoreset_mode=mode)
-        # A worker that hangs is replaced in here, before the driver gives up on all of them.
-        return ProcessVectorEnv(
-            env_fns, cores, autoreset_mode=mode, step_timeout=0.9 * timeout, max_faults=max_faults
-        )
+            return self._failed(error)
 
     def run(self, request: bytes) -> Any:
-        """Call a method of the vector environment."""
+        """Call a method of the environments."""
         try:
             name, arguments, options = pickle.loads(request)
-            if name == "reset":
-                arguments, options = (), dict(zip(("seed", "options"), arguments))
-            elif name in ("run_on", "set_attr"):
-                return packed(None, getattr(self, f"_{name}")(*arguments, **options))
-            found = getattr(self._envs, name)(*arguments, **options)
-            if name not in ("step", "reset"):
-                return packed(None, found)
-            obs, *rest = found
-            return packed(self._for_driver(obs) if self._is_apart else obs, *rest)
+            answer = self._envs.run(0, name, arguments, options)
+            return _packed(*answer) if name in ("step", "reset") else _packed(None, dumps(answer))
         except Exception as error:  # including one about what cannot be pickled
-            return packed(None, Failure(picklable(error)))
+            return self._failed(error)
 
-    def _run_on(self, indices: list[int], function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(envs := self._envs, ProcessVectorEnv):
-            return envs.run_on(indices, function, *args, **kwargs)
-        return [function(envs.envs[index], *args, **kwargs) for index in indices]  # type: ignore[attr-defined]
+    def _failed(self, error: Exception) -> Any:
+        rows = self._task.task.rows
+        who = f"the actor of environments {rows.start} to {rows.stop - 1}"
+        return _packed(None, dumps(Failure(picklable(error, who))))
 
-    def _set_attr(self, name: str, values: dict[int, Any]) -> None:
-        if isinstance(envs := self._envs, ProcessVectorEnv):
-            return envs.set_attr_of(values, name, list(values.values()))
-        for index, value in values.items():
-            envs.envs[index].set_wrapper_attr(name, value)  # type: ignore[attr-defined]
-        return None
 
-    def _for_driver(self, observations: tuple[Any, ...]) -> Any:
-        """Return large observations as a list, for the driver to stack: here, it would be an extra copy."""
+class _Single(Runner):
+    """Environments in this process."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        space, count = self.envs[0].observation_space, len(self.envs)
+        block = Block.made_by(np.zeros, space, self.envs[0].action_space, count)
+        if isinstance(space, Box) and block.observations[0][0].nbytes >= _LARGE:
+            block = block._replace(observations=(None, None))  # to stack them here would be one more copy
+        self.write_into(block)
+
+    def _answer(self, half: int, fits: bool, infos: list[tuple[int, bytes]]) -> Any:
+        block = self._block
+        obs = block.observations[half]
+        if obs is None and all(map(self._is_plain, self._last)):
+            obs = self._last  # for the driver to stack
+        elif not fits:
+            stacked, _ = super()._answer(half, fits, infos)
+            obs = stacked if obs is None else obs
+        return obs, (block.rewards, block.terminated, block.truncated), infos
+
+    def _is_plain(self, obs: Any) -> bool:
+        """Return whether the driver can stack a large observation as it is."""
         space = self._space
-        for one in observations:
-            is_array = type(one) is np.ndarray and one.flags.c_contiguous
-            if not is_array or one.dtype != space.dtype or one.shape != space.shape:
-                empty: Any = create_empty_array(space, len(observations))
-                return concatenate(space, observations, empty)
-        return list(observations)
+        if not isinstance(space, Box) or type(obs) is not np.ndarray or not obs.flags.c_contiguous:
+            return False
+        return bool(obs.dtype == space.dtype) and obs.shape == space.shape
 
 
-def _is_large(space: Space[Any]) -> bool:
-    """Return whether a member is one array, large enough to be worth sending by itself."""
-    return isinstance(space, Box) and int(np.prod(space.shape)) * space.dtype.itemsize >= _LARGE
+class _Several(ProcessVectorEnv):
+    """Environments in processes of their own, whose infos are not stacked."""
+
+    def __init__(self, task: ActorTask) -> None:
+        (env_fns, _, _, mode), cores, step_timeout, max_faults = task
+        # A worker that hangs is replaced in here, before the driver gives up on all of them.
+        super().__init__(
+            cloudpickle.loads(env_fns),
+            cores,
+            autoreset_mode=mode,
+            step_timeout=0.9 * step_timeout,
+            max_faults=max_faults,
+        )
+
+    def describe(self) -> Description:
+        """Describe the environments, which all have the same spaces."""
+        return Description(*self._single_spaces, self.metadata, self.render_mode)
+
+    def run(self, half: int, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Run a method as a `Runner` does."""
+        if name == "step":
+            obs, *numbers, infos = self.step(*arguments)
+            return obs, numbers, infos.get("", [])
+        if name == "reset":
+            seeds, reset_options = arguments
+            obs, infos = self.reset(seed=seeds, options=reset_options)
+            return obs, None, infos.get("", [])
+        if name == "set_attr":
+            attribute, values = arguments
+            name, arguments = "set_attr_of", (values, attribute, list(values.values()))
+        return (getattr(self, name)(*arguments, **options),)
+
+    def _add_info(self, infos: dict[str, Any], info: dict[str, Any], index: int) -> dict[str, Any]:
+        """Leave it as it is, in a list; its faults come from here, those of the actor from the driver."""
+        infos.setdefault("", []).append((index, dumps(info)))
+        return infos
 
 
-def packed(obs: Any, *rest: Any) -> Any:
-    """Return an answer as bytes; large observations are kept apart from them.
-
-    The rest is a pickle of its own: what Ray itself unpacks is read-only, and callers may want to write.
-    """
+def _packed(obs: Any, *rest: Any) -> Any:
+    """Return an answer as bytes; large arrays of observations are kept apart from them."""
     large: list[Any] = []
 
     def is_small(buffer: pickle.PickleBuffer) -> bool:
@@ -122,13 +143,12 @@ def packed(obs: Any, *rest: Any) -> Any:
         large.append(memory)
         return False
 
-    answer = obs, dumps(rest)
-    data: bytes = cloudpickle.dumps(answer, protocol=5, buffer_callback=is_small)
+    data: bytes = cloudpickle.dumps((obs, *rest), protocol=5, buffer_callback=is_small)
     return [data, *large] if large else data
 
 
 def unpacked(message: Any) -> tuple[Any, ...]:
     """Return the observations, which may be read-only, and the rest of an answer."""
     data, *large = [message] if isinstance(message, bytes) else message
-    obs, rest = pickle.loads(data, buffers=large)
-    return (obs, *pickle.loads(rest))
+    answer: tuple[Any, ...] = pickle.loads(data, buffers=large)
+    return answer

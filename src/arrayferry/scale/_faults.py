@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 import weakref
 from abc import abstractmethod
@@ -231,8 +232,6 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
                 worker.is_fresh = False
                 infos = self._settle(worker, answer, infos, reset)
             self._is_lost[slice(None) if mask is None else mask] = False
-            if mask is not None and self.autoreset_mode is AutoresetMode.DISABLED and "fault" in infos:
-                self._is_lost |= infos["fault"] & ~mask
             observations = self._observations()
             self._needs_reset = False
         return observations, infos
@@ -277,8 +276,10 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         return self._add_infos(infos, found, worker.rows)
 
     def _add_infos(self, infos: dict[str, Any], found: Any, rows: slice) -> dict[str, Any]:
-        """Add the stacked infos of a worker."""
-        return _merged(infos, found, rows, self.num_envs)
+        """Stack infos one by one, in the order of the environments, so that their dtypes are Gymnasium's."""
+        for index, info in found:
+            infos = self._add_info(infos, pickle.loads(info), rows.start + index)
+        return infos
 
     def _observations(self) -> Any:
         now = self._block.observations[self._half]
@@ -296,7 +297,6 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         infos = self._add_fault(worker, reason, infos)
         block.rewards[:], block.terminated[:], block.truncated[:] = 0, False, True
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
-            self._is_lost[rows] = self.autoreset_mode is AutoresetMode.DISABLED
             return infos
         slow = last is None
         singles = deepcopy(self._slow_obs[rows]) if slow else list(iterate(self._batch_of(rows), last))
@@ -310,6 +310,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
     def _add_fault(self, worker: Worker, reason: str, infos: dict[str, Any]) -> dict[str, Any]:
         """Replace a worker, and report the fault; raise if there were too many."""
         self._replace(worker, reason)
+        self._is_lost[worker.rows] = self.autoreset_mode is AutoresetMode.DISABLED
         for index in range(worker.rows.start, worker.rows.stop):
             infos = self._add_info(infos, {"fault": True, "fault_reason": reason}, index)
         return infos
@@ -390,9 +391,6 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
 
         A successor that has had no reset yet gets one first, and the same again in the next step.
         """
-        fresh = [worker for worker in self._workers if worker.is_fresh and not self._needs_reset]
-        calls = {worker: worker.pack("reset", self._new_seeds(worker), None) for worker in fresh}
-        self._call_workers("render", calls)
         return self._run_on("render", None, render)
 
     def run_on(
@@ -408,6 +406,10 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         self, what: str, indices: Iterable[int] | None, function: Any, /, *args: Any, **kwargs: Any
     ) -> tuple[Any, ...]:
         rows = self._rows_at(indices)
+        if function is render:  # asked here, or by the driver of the actor that this is in
+            fresh = [worker for worker in self._workers if worker.is_fresh and not self._needs_reset]
+            resets = {worker: worker.pack("reset", self._new_seeds(worker), None) for worker in fresh}
+            self._call_workers(what, resets)
         calls = {
             worker: worker.pack(
                 "run_on", [row - worker.rows.start for row in part], function, *args, **kwargs
@@ -542,17 +544,3 @@ def _rows_of(space: spaces.Space[Any], actions: Any, rows: slice) -> Any:
     if isinstance(space, spaces.Tuple):
         return tuple(_rows_of(one, part, rows) for one, part in zip(space, actions))
     return (actions if isinstance(actions, (list, tuple)) else np.asarray(actions))[rows]
-
-
-def _merged(infos: dict[str, Any], part: dict[str, Any], rows: slice, count: int) -> dict[str, Any]:
-    """Put the infos of some environments into those of all."""
-    for key, value in part.items():
-        if isinstance(value, dict):
-            infos[key] = _merged(infos.get(key, {}), value, rows, count)
-            continue
-        if key not in infos:
-            infos[key] = np.zeros((count, *value.shape[1:]), value.dtype)
-            if value.dtype == object and value.ndim == 1:  # as Gymnasium does
-                infos[key][:] = None
-        infos[key][rows] = value
-    return infos

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     import gymnasium as gym
 
-__all__ = ["CALL", "STEP", "Channel", "Task", "call", "check_info", "get_attr", "render", "work"]
+__all__ = ["CALL", "STEP", "Channel", "Runner", "Task", "call", "check_info", "get_attr", "render", "work"]
 
 # What the driver asks for: a step, or a method call, whose name and arguments come through the line.
 STEP, CALL = 1, 2
@@ -69,8 +69,8 @@ def work(task: Task, channel: Channel, lifeline: Any) -> None:
     _end_with(lifeline)
     line, who = Line(channel.socket), f"the worker of environments {task.rows.start} to {task.rows.stop - 1}"
     try:
-        worker = _Worker(task, channel.socket)
-        description = dumps(Description.of(worker.envs))
+        worker = Runner(task, channel.socket)
+        description = dumps(worker.describe())
     except Exception as error:
         line.send(0, dumps(Failure(picklable(error, who))))
         return
@@ -115,10 +115,10 @@ def _wait_for_end(lifeline: Any) -> None:
     os._exit(1)
 
 
-class _Worker:
+class Runner:
     """The environments of a worker, run as by `SyncVectorEnv`, but writing into rows of the block."""
 
-    def __init__(self, task: Task, line: socket.socket) -> None:
+    def __init__(self, task: Task, line: socket.socket | None = None) -> None:
         env_fns: list[Callable[[], gym.Env[Any, Any]]] = cloudpickle.loads(task.env_fns)
         self._task, self._mode, self._socket = task, task.autoreset_mode, line
         self.envs = [make_env(env_fn) for env_fn in env_fns]
@@ -128,10 +128,19 @@ class _Worker:
         self._is_over = [False] * len(self.envs)
         self.is_closed = False
 
+    def describe(self) -> Description:
+        """Describe the environments."""
+        return Description.of(self.envs)
+
     def attach(self) -> None:
         """Take the rows of this worker in the block, whose memory follows the request."""
+        assert self._socket is not None
         memory, spaces = receive_memory(self._socket), (self._space, self.envs[0].action_space)
-        self._block = Block.over(memory, *spaces, self._task.num_envs).rows(self._task.rows)
+        self.write_into(Block.over(memory, *spaces, self._task.num_envs).rows(self._task.rows))
+
+    def write_into(self, block: Block) -> None:
+        """Write what a step returns into a block with a row for each of these environments."""
+        self._block = block
         self._rows = [
             [map_arrays(itemgetter((index, ...)), half) for index in range(len(self.envs))]
             for half in self._block.observations
@@ -145,7 +154,7 @@ class _Worker:
         # Infos are pickled immediately, because environments may reuse their dicts and arrays.
         block, mode, fits = self._block, self._mode, True
         infos: list[tuple[int, bytes]] = []
-        for index, (env, action) in enumerate(zip(self.envs, iterate(self._actions, actions))):
+        for index, (env, action) in enumerate(zip(self.envs, iterate(self._actions, actions), strict=True)):
             if self._is_over[index] and mode is not AutoresetMode.SAME_STEP:
                 if mode is AutoresetMode.DISABLED:
                     raise UnsupportedError("a step of an environment whose episode is over", "reset it first")

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from arrayferry.errors import NotInstalledError, OptionError
+from arrayferry.errors import NotInstalledError, OptionError, WorkerError
 from arrayferry.scale._actor import Actor, ActorTask, unpacked
 from arrayferry.scale._arguments import counted, seconds, split
 from arrayferry.scale._block import Block, copy_into, map_arrays
-from arrayferry.scale._driver import Description, State, Worker, warn_of_failure
+from arrayferry.scale._driver import State, Worker, warn_of_failure
 from arrayferry.scale._faults import WorkerVectorEnv
-from arrayferry.scale._pickling import Failure, pickled
+from arrayferry.scale._pickling import pickled
+from arrayferry.scale._worker import Task
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -79,28 +80,31 @@ class RayVectorEnv(WorkerVectorEnv):
         options = {"scheduling_strategy": "SPREAD", **(actor_options or {})}
         if refused := [name for name in _REFUSED if name in options]:
             raise OptionError(f"actor_options[{refused[0]!r}] cannot be set", "leave it out")
-        self._ray = ray = _attached(address)
+        self._session = session = _Session(address)
+        ray = session.ray
         actor = ray.remote(**options, **_OURS)(Actor)
-        settings = max(int(options.get("num_cpus") or 1), 1), self.autoreset_mode, self._timeout, max_faults
+        settings = max(int(options.get("num_cpus") or 1), 1), self._timeout, max_faults
         workers = workers or sum(node["Alive"] and "CPU" in node["Resources"] for node in ray.nodes()) or 1
-        self._start(
-            [
-                _Worker(ray, actor, rows, ActorTask(pickled(env_fns[rows]), *settings), restart_timeout)
-                for rows in split(self.num_envs, workers)
-            ]
-        )
+        tasks = [
+            Task(pickled(env_fns[rows]), rows, self.num_envs, self.autoreset_mode)
+            for rows in split(self.num_envs, workers)
+        ]
+        self._start([_Worker(session, actor, ActorTask(task, *settings), restart_timeout) for task in tasks])
 
     def _make_block(self) -> Block:
         return Block.made_by(np.zeros, *self._single_spaces, self.num_envs)
 
     def _by_arrival(self, workers: Sequence[Worker], deadline: float) -> Iterable[Worker]:
         """Return those first that have answered, half of the rest at a time: each wait costs CPU time."""
+        self._session.check()
         actors = cast("Sequence[_Worker]", workers)
+        for worker in actors:
+            worker.attach(self._block)  # again: an interrupt may have kept it from the last one
         starting = [worker for worker in actors if worker.pending is None]
         waiting = {worker.pending: worker for worker in actors if worker.pending is not None}
         while len(waiting) > 1:
             half, seconds = (len(waiting) + 1) // 2, max(deadline - time.monotonic(), 0)
-            ready, _ = self._ray.wait(list(waiting), num_returns=half, timeout=seconds)
+            ready, _ = self._session.ray.wait(list(waiting), num_returns=half, timeout=seconds)
             if not ready:
                 break
             yield from map(waiting.pop, ready)
@@ -108,16 +112,16 @@ class RayVectorEnv(WorkerVectorEnv):
 
     def _observations(self) -> Any:
         """Return the arrays that the answers were copied into, and make new ones for the next answers."""
-        found = self._block.observations[self._half]
-        if found is None:
+        observations = self._block.observations[self._half]
+        if observations is None:
             return super()._observations()
         for worker in self._workers:
             worker.show_last(self._half)  # if only other workers' environments were reset
-        others = map_arrays(np.empty_like, found)
+        others = map_arrays(np.empty_like, observations)
         self._block = self._block._replace(observations=(others, others))
         for worker in self._workers:
             worker.attach(self._block)
-        return found
+        return observations
 
 
 class _Worker(Worker):
@@ -129,11 +133,11 @@ class _Worker(Worker):
 
     start_hint = "it needs a host that has what actor_options ask for, and everything that env_fns import"
 
-    def __init__(self, ray: Any, actor: Any, rows: slice, task: ActorTask, restart_timeout: float) -> None:
-        super().__init__(rows)
-        self._ray, self._class, self._task, self._timeout = ray, actor, task, restart_timeout
+    def __init__(self, session: _Session, actor: Any, task: ActorTask, restart_timeout: float) -> None:
+        super().__init__(task.task.rows)
+        self._session, self._class, self._task, self._timeout = session, actor, task, restart_timeout
         self._actor: Any = None
-        self._made: Any = None  # like the next, a reference to an answer
+        self._made: Any = None  # like the next, a reference to the answer to one request
         self._ref: Any = None
         self._half, self._name = 0, ""  # of the last request
         self._last: Any = None
@@ -141,8 +145,9 @@ class _Worker(Worker):
 
     def launch(self) -> None:
         """Start an actor; one that was killed is never reused."""
+        self._session.check()
         self._actor = self._class.remote(self._task)
-        self._made = self._ref = self._actor.make.remote()
+        self._made, self._ref = self._actor.make.remote(), None
 
     def attach(self, block: Block) -> None:
         """Take its rows of a block, which are still empty."""
@@ -151,31 +156,32 @@ class _Worker(Worker):
 
     def wait_until_ready(self) -> Any:
         """Wait for the environments; return their description, a `Failure`, or why there are none."""
-        found = self._result(self._made, self._timeout)
-        if isinstance(found, str):
-            return f"a worker did not start: {found}"
-        _, description = found
-        return description if isinstance(description, Failure) else Description(*description)
+        answer = self._result(self._made, self._timeout)
+        if isinstance(answer, str):
+            return f"a worker did not start: {answer}"
+        return pickle.loads(answer[1])
 
     def send(self, half: int, name: str, call: bytes | None) -> None:
         """Ask for a method call; without one, for a step with the actions in the block."""
-        self._half, self._name = half, name
-        self._ref = self._actor.run.remote(call or self.pack("step", self.block.actions))
+        self._half, self._name, self._ref = half, name, None
+        if self._session.is_open:
+            self._ref = self._actor.run.remote(call or self.pack("step", self.block.actions))
 
     def reply(self, deadline: float) -> Any:
         """Wait as `answer` does, for a worker that has started, and put the answer into the block."""
-        found = self._result(self._ref, deadline - time.monotonic())
-        if isinstance(found, str):
-            return found
-        obs, *rest = found
-        if self._name not in ("step", "reset") or isinstance(rest[0], Failure):
-            return rest[0] if isinstance(rest[0], Failure) else (rest[0],)
-        *numbers, infos = rest
-        block = self.block
-        if numbers:
-            block.rewards[:], block.terminated[:], block.truncated[:] = numbers
+        answer = self._result(self._ref, deadline - time.monotonic())
+        if isinstance(answer, str):
+            return answer
+        obs, rest, *others = answer
+        if not others:
+            return pickle.loads(rest)
+        if self._name not in ("step", "reset"):  # a reset of which nothing is shown
+            return None
+        [infos], block = others, self.block
+        if self._name == "step":  # a reset in the middle of a step changes no reward
+            block.rewards[:], block.terminated[:], block.truncated[:] = rest
         if block.observations[self._half] is None:
-            return deepcopy(obs), infos
+            return obs, infos
         self._last, self._is_shown = obs, False
         self.show_last(self._half)
         return (None, infos) if infos else None
@@ -198,36 +204,59 @@ class _Worker(Worker):
 
     def _result(self, ref: Any, timeout: float) -> tuple[Any, ...] | str:
         """Return a call's result, or why there is none."""
-        errors = self._ray.exceptions
+        self._session.check()
+        ray = self._session.ray
         try:
-            return unpacked(self._ray.get(ref, timeout=max(timeout, 0)))
-        except errors.GetTimeoutError:
+            return unpacked(ray.get(ref, timeout=max(timeout, 0)))
+        except ray.exceptions.GetTimeoutError:
             return "the worker did not answer in time"
-        except errors.RayError as error:
+        except ray.exceptions.RayError as error:
             return f"the worker died ({type(error).__name__}: {str(error).splitlines()[-1].split('. ')[0]})"
 
     def end(self, deadline: float) -> None:
         """Wait until the environments are closed."""
-        if self._ray.is_initialized():
-            found = self._result(self._ref, deadline - time.monotonic())
-            if not isinstance(found, str):
-                warn_of_failure(found[1])
+        if self._session.is_open:
+            answer = self._result(self._ref, deadline - time.monotonic())
+            if not isinstance(answer, str):
+                warn_of_failure(pickle.loads(answer[1]))
 
     def kill(self) -> None:
         """End the actor immediately."""
-        if self._actor is not None and self._ray.is_initialized():
-            self._ray.kill(self._actor)
+        if self._actor is not None and self._session.is_open:
+            self._session.ray.kill(self._actor)
 
 
-def _attached(address: str) -> Any:
-    """Return Ray, initialised: by the caller, or here, at an address."""
-    try:
-        import ray
-    except ImportError as error:
-        raise NotInstalledError("RayVectorEnv needs Ray", "pip install ray") from error
-    if not ray.is_initialized():
-        ray.init(address=address)
-    elif address not in ("local", "auto", found := ray.get_runtime_context().gcs_address):
-        what = f"address={address!r}, but Ray was initialised with {found}"
-        raise OptionError(what, "leave the address out, or call ray.shutdown() first")
-    return ray
+class _Session:
+    """Ray as it was initialised, by the caller or here.
+
+    After a `ray.shutdown()` the actors are gone, whether or not Ray was initialised again; Ray would start
+    once more if one were called.
+    """
+
+    def __init__(self, address: str) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise NotInstalledError("RayVectorEnv needs Ray", "pip install ray") from error
+        if not ray.is_initialized():
+            ray.init(address=address)
+        elif address not in ("local", "auto", current := ray.get_runtime_context().gcs_address):
+            what = f"address={address!r}, but Ray was initialised with {current}"
+            raise OptionError(what, "leave the address out, or call ray.shutdown() first")
+        self.ray: Any = ray
+        self._identity = self._current()
+
+    def _current(self) -> tuple[str, str]:
+        context = self.ray.get_runtime_context()
+        return context.get_node_id(), context.get_job_id()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the actors can still be there."""
+        return self.ray.is_initialized() and self._current() == self._identity
+
+    def check(self) -> None:
+        """Raise if they cannot."""
+        if not self.is_open:
+            what = "Ray was shut down, and the actors ended with it"
+            raise WorkerError(what, "make new environments after ray.init()")

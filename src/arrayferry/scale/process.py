@@ -112,12 +112,6 @@ class ProcessVectorEnv(WorkerVectorEnv):
             worker.memory = memory  # type: ignore[attr-defined]
         return Block.over(memory.map, *self._single_spaces, self.num_envs)
 
-    def _add_infos(self, infos: dict[str, Any], found: Any, rows: slice) -> dict[str, Any]:
-        """Stack infos one by one, in the order of the environments, so that their dtypes are Gymnasium's."""
-        for index, info in found:
-            infos = self._add_info(infos, pickle.loads(info), rows.start + index)
-        return infos
-
 
 _GUARD = 'in a script, make the environments under `if __name__ == "__main__":`'
 
