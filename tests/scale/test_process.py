@@ -320,6 +320,37 @@ def test_attributes_and_calls(make: Any) -> None:
     assert envs.step(np.zeros(4, int))[1].shape == (4,)
 
 
+def test_get_attr_reads_and_never_calls(make: Any) -> None:
+    class Counts(Toy):
+        calls = 0
+
+        def reset(self, **options: Any) -> Any:
+            self.calls += 1
+            return super().reset(**options)
+
+    envs = make(fns(kind=Counts))
+    envs.reset(seed=0)
+    assert all(callable(method) for method in envs.get_attr("reset"))
+    envs.set_attr("scale", lambda x: 2 * x)
+    assert [scale(3) for scale in envs.get_attr("scale")] == [6] * 4
+    assert envs.get_attr("calls") == (1,) * 4
+
+
+def test_some_environments_can_be_asked_and_set(make: Any) -> None:
+    envs = make(fns(5), workers=2)
+    envs.reset(seed=0)
+    assert envs.run_on([4, 0, -2, 0], lambda env, much: env.unwrapped.index * much, 10) == (40, 0, 30, 0)
+    assert envs.run_on([], lambda env: env) == ()
+    assert envs.run_on([1, 2], lambda env, kind: isinstance(env, kind), Toy) == (True, True)
+    envs.set_attr_of([3, 1], "level", [30, 10])
+    envs.set_attr_of([0, 2, 4], "level", 5)
+    assert envs.get_attr("level") == (5, 10, 5, 30, 5)
+    with pytest.raises(IndexError):
+        envs.run_on([5], lambda env: env)
+    with pytest.raises(ValueError, match="1 values for 2"):
+        envs.set_attr_of([0, 1], "level", [1])
+
+
 def test_seeds_and_generators_are_the_environments_own(make: Any) -> None:
     ours, theirs = make(), SyncVectorEnv(fns())
     for envs in (ours, theirs):
@@ -766,7 +797,7 @@ def test_a_worker_that_dies_in_a_call(make: Any) -> None:
     envs = make(workers=4)
     envs.reset(seed=0)
     os.kill(envs._workers[2]._process.pid, signal.SIGKILL)
-    with pytest.raises(arrayferry.errors.WorkerError, match="call of environment 2: the worker died"):
+    with pytest.raises(arrayferry.errors.WorkerError, match="get_attr of environment 2: the worker died"):
         envs.get_attr("index")
     assert envs.step(np.zeros(4, int))[4]["fault"].tolist() == [False, False, True, False]
     assert envs.step(np.zeros(4, int))[4].get("fault") is None

@@ -70,6 +70,8 @@ class Actor:
             name, arguments, options = pickle.loads(request)
             if name == "reset":
                 arguments, options = (), dict(zip(("seed", "options"), arguments))
+            elif name in ("run_on", "set_attr"):
+                return packed(None, getattr(self, f"_{name}")(*arguments, **options))
             found = getattr(self._envs, name)(*arguments, **options)
             if name not in ("step", "reset"):
                 return packed(None, found)
@@ -77,6 +79,18 @@ class Actor:
             return packed(self._for_driver(obs) if self._is_apart else obs, *rest)
         except Exception as error:  # including one about what cannot be pickled
             return packed(None, Failure(picklable(error)))
+
+    def _run_on(self, indices: list[int], function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(envs := self._envs, ProcessVectorEnv):
+            return envs.run_on(indices, function, *args, **kwargs)
+        return [function(envs.envs[index], *args, **kwargs) for index in indices]  # type: ignore[attr-defined]
+
+    def _set_attr(self, name: str, values: dict[int, Any]) -> None:
+        if isinstance(envs := self._envs, ProcessVectorEnv):
+            return envs.set_attr_of(values, name, list(values.values()))
+        for index, value in values.items():
+            envs.envs[index].set_wrapper_attr(name, value)  # type: ignore[attr-defined]
+        return None
 
     def _for_driver(self, observations: tuple[Any, ...]) -> Any:
         """Return large observations as a list, for the driver to stack: here, it would be an extra copy."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from typing import Any, NoReturn
@@ -20,6 +20,7 @@ from arrayferry.scale._arguments import LONGEST_WAIT, check_spaces, seconds
 from arrayferry.scale._block import Block, copy_into, map_arrays
 from arrayferry.scale._driver import Description, Worker
 from arrayferry.scale._pickling import Failure
+from arrayferry.scale._worker import call, get_attr, render
 from arrayferry.wrappers._autoreset import known_autoreset_mode
 from arrayferry.wrappers._resets import mask_of, seeds_of
 
@@ -340,43 +341,83 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         return self.get_attr("np_random")
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Call a method of each environment, or get an attribute."""
-        return self._call_all(
-            "call", [worker.pack("call", name, *args, **kwargs) for worker in self._workers]
-        )
+        """Call a method of each environment, or get an attribute that is not callable."""
+        return self._run_on("call", None, call, name, *args, **kwargs)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Return an attribute of each environment."""
-        return self.call(name)
-
-    def set_attr(self, name: str, values: Any) -> None:
-        """Set an attribute of each environment: one value for all, or a list with one for each."""
-        if not isinstance(values, (list, tuple)):
-            values = [values] * self.num_envs
-        if len(values) != self.num_envs:
-            raise OptionError(f"{len(values)} values for {self.num_envs} environments", "pass one for each")
-        calls = [worker.pack("set_attr", name, list(values[worker.rows])) for worker in self._workers]
-        self._call_all("set_attr", calls)
+        """Return an attribute of each environment; unlike Gymnasium's, never call it."""
+        return self._run_on("get_attr", None, get_attr, name)
 
     def render(self) -> tuple[Any, ...] | None:
         """Return a frame of each environment."""
-        return self._call_all("render", [worker.pack("render") for worker in self._workers])
+        return self._run_on("render", None, render)
 
-    def _call_all(self, name: str, calls: list[bytes]) -> tuple[Any, ...]:
+    def run_on(
+        self, indices: Iterable[int] | None, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> tuple[Any, ...]:
+        """Call `function(env, *args, **kwargs)` in the workers of some environments, None for all.
+
+        Returns the results in the order of the indices. What a function changes, a successor does not have.
+        """
+        return self._run_on("run_on", indices, function, *args, **kwargs)
+
+    def _run_on(
+        self, what: str, indices: Iterable[int] | None, function: Any, /, *args: Any, **kwargs: Any
+    ) -> tuple[Any, ...]:
+        rows = self._rows_at(indices)
+        calls = {
+            worker: worker.pack(
+                "run_on", [row - worker.rows.start for row in part], function, *args, **kwargs
+            )
+            for worker, part in self._by_worker(rows).items()
+        }
+        results: dict[int, Any] = {}
+        for worker, answer in self._call_workers(what, calls):
+            results.update(zip(self._by_worker(rows)[worker], answer[0]))
+        return tuple(results[row] for row in rows)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Set an attribute of each environment: one value for all, or a list with one for each."""
+        self.set_attr_of(None, name, values)
+
+    def set_attr_of(self, indices: Iterable[int] | None, name: str, values: Any) -> None:
+        """Set an attribute of some environments, None for all: one value, or a list with one for each."""
+        rows = self._rows_at(indices)
+        if not isinstance(values, (list, tuple)):
+            values = [values] * len(rows)
+        if len(values) != len(rows):
+            raise OptionError(f"{len(values)} values for {len(rows)} environments", "pass one for each")
+        value_of = dict(zip(rows, values))
+        calls = {
+            worker: worker.pack("set_attr", name, {row - worker.rows.start: value_of[row] for row in part})
+            for worker, part in self._by_worker(rows).items()
+        }
+        self._call_workers("set_attr", calls)
+
+    def _rows_at(self, indices: Iterable[int] | None) -> list[int]:
+        """Return the rows of environments; a negative index counts from the end, as in a list."""
+        return list(range(self.num_envs)) if indices is None else [range(self.num_envs)[i] for i in indices]
+
+    def _by_worker(self, rows: Sequence[int]) -> dict[Worker, list[int]]:
+        """Return the rows of each worker that has some of them."""
+        parts = {worker: [row for row in rows if row in _range(worker.rows)] for worker in self._workers}
+        return {worker: part for worker, part in parts.items() if part}
+
+    def _call_workers(self, name: str, calls: Mapping[Worker, bytes]) -> list[tuple[Worker, Any]]:
+        """Ask some workers for method calls, and return their answers."""
         self._check_idle()
         with self._no_late_answers():
-            for worker, call in zip(self._workers, calls):
+            for worker, call in calls.items():
                 self._ask(worker, name, call)
-            found = self._collect(self._workers)
-        for worker, answer in found:
+            answers = self._collect(list(calls))
+        for worker, answer in answers:
             if isinstance(answer, str):  # the next step reports it, too
                 what = f"{name} of {worker}: {answer}"
                 raise WorkerError(what, "call reset() or step(), which replace the worker")
-        answers = [answer for _, answer in found]
-        for answer in answers:
+        for _, answer in answers:
             if isinstance(answer, Failure):
                 raise answer.error
-        return tuple(one for answer in answers for one in (answer[0] or ()))
+        return answers
 
     def __getstate__(self) -> NoReturn:
         what = f"a {type(self).__name__} cannot be copied or pickled: its environments are in other processes"
@@ -403,6 +444,10 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         with ExitStack() as stack:  # all of them, even if one raises
             for worker in reversed(self._workers):
                 stack.callback(worker.end, deadline)
+
+
+def _range(rows: slice) -> range:
+    return range(rows.start, rows.stop)
 
 
 def _rows_of(space: spaces.Space[Any], actions: Any, rows: slice) -> Any:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import gymnasium as gym
     from gymnasium import spaces
 
-__all__ = ["CALL", "STEP", "Channel", "Task", "work"]
+__all__ = ["CALL", "STEP", "Channel", "Task", "call", "get_attr", "render", "work"]
 
 # What the driver asks for: a step, or a method call, whose name and arguments come through the pipe.
 STEP, CALL = 1, 2
@@ -173,22 +173,16 @@ class _Worker:
             return getattr(self, name)(half, *arguments)
         return (getattr(self, name)(*arguments, **options),)
 
-    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Call a method of each environment, or get an attribute."""
-        found = []
-        for env in self.envs:
-            one = env.get_wrapper_attr(name)
-            found.append(one(*args, **kwargs) if callable(one) else one)
-        return tuple(found)
+    def run_on(
+        self, indices: Sequence[int], function: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> list[Any]:
+        """Call a function with each of some environments, and return the results."""
+        return [function(self.envs[index], *args, **kwargs) for index in indices]
 
-    def set_attr(self, name: str, values: Sequence[Any]) -> None:
-        """Set an attribute of each environment."""
-        for env, value in zip(self.envs, values):
-            env.set_wrapper_attr(name, value)
-
-    def render(self) -> tuple[Any, ...]:
-        """Return a frame of each environment."""
-        return tuple(env.render() for env in self.envs)
+    def set_attr(self, name: str, values: dict[int, Any]) -> None:
+        """Set an attribute of some environments, each to its value."""
+        for index, value in values.items():
+            self.envs[index].set_wrapper_attr(name, value)
 
     def close(self) -> None:
         """Close all environments, and only then raise what one of them has raised."""
@@ -196,3 +190,19 @@ class _Worker:
         with ExitStack() as stack:
             for env in reversed(self.envs):
                 stack.callback(env.close)
+
+
+def call(env: gym.Env[Any, Any], name: str, /, *args: Any, **kwargs: Any) -> Any:
+    """Call a method of an environment, or get an attribute that is not callable."""
+    attribute = env.get_wrapper_attr(name)
+    return attribute(*args, **kwargs) if callable(attribute) else attribute
+
+
+def get_attr(env: gym.Env[Any, Any], name: str) -> Any:
+    """Return an attribute of an environment, without calling it."""
+    return env.get_wrapper_attr(name)
+
+
+def render(env: gym.Env[Any, Any]) -> Any:
+    """Return a frame of an environment."""
+    return env.render()
