@@ -6,6 +6,7 @@ import copy
 import math
 import os
 import pickle
+import select
 import signal
 import subprocess
 import sys
@@ -13,7 +14,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -686,12 +686,6 @@ def test_what_a_worker_has_answered_before_it_died_is_taken(make: Any) -> None:
     worker._channel.done.release()  # it has stepped
     os.kill(worker._process.pid, signal.SIGKILL)
     worker._process.join()
-    late = worker._channel.done.acquire
-
-    def acquire(block: bool = True, timeout: float | None = None) -> Any:
-        return late(block=False) if not block else False  # it was not seen before the death
-
-    worker._channel = worker._channel._replace(done=SimpleNamespace(acquire=acquire))
     _, reward, _, _, infos = envs.step_wait()
     assert "fault" not in infos
     assert reward.tolist() == [1 / 3] * 4
@@ -743,17 +737,6 @@ def test_the_last_observation_is_not_what_the_agent_made_of_it(make: Any, mode: 
     last = (infos["final_obs"] if mode is SAME_STEP else obs)[1][0]
     assert last.tolist() == [1, 1]
     assert not np.shares_memory(last, first[1][0])
-
-
-def test_an_environment_that_cannot_be_closed_can_be_described(make: Any) -> None:
-    class Sticks(Toy):
-        def close(self) -> None:
-            raise OSError("the lid sticks")
-
-    with pytest.warns(RuntimeWarning, match="the lid sticks"):
-        envs = make(fns(2, Sticks), workers=1)
-    with pytest.warns(RuntimeWarning, match="the lid sticks"):
-        envs.close()
 
 
 def test_a_worker_that_hangs_is_replaced(make: Any) -> None:
@@ -825,8 +808,7 @@ def test_a_step_that_was_interrupted_is_over(make: Any, monkeypatch: pytest.Monk
             envs.step(np.zeros(4, int))
     with pytest.raises(arrayferry.FerryError, match="call reset"):
         envs.step(np.zeros(4, int))
-    _, infos = envs.reset(seed=11)
-    assert infos["fault"].tolist() == [False, True, True, True]  # the first one had answered
+    assert_equal(envs.reset(seed=11), SyncVectorEnv(fns()).reset(seed=11))  # and there was no fault
     assert envs.step(np.zeros(4, int))[1].tolist() == [1 / 3] * 4
 
 
@@ -850,7 +832,7 @@ def stop_in_the_middle_of_a_message(envs: ProcessVectorEnv) -> None:
     envs.reset(seed=0)
     (pid, *_) = envs.get_attr("pid")
     envs.step_async(np.zeros(4, int))
-    assert envs._workers[0]._channel.pipe.poll(60)
+    assert select.select([envs._workers[0]._line.socket], [], [], 60)[0]
     os.kill(pid, signal.SIGSTOP)
 
 
@@ -953,7 +935,7 @@ def test_an_interrupt_while_a_successor_resets(make: Any, monkeypatch: pytest.Mo
             envs.step(np.zeros(4, int)) if ask == "step" else envs.reset()
     with pytest.raises(arrayferry.FerryError, match="call reset"):
         envs.step(np.zeros(4, int))
-    assert envs.reset(seed=11)[1]["fault"].tolist() == [False, True, False, False]
+    assert_equal(envs.reset(seed=11), SyncVectorEnv(fns()).reset(seed=11))
     assert envs.step(np.zeros(4, int))[1].tolist() == [1 / 3] * 4
 
 
@@ -1079,7 +1061,6 @@ def test_an_environment_that_cannot_be_closed_does_not_keep_the_others_open(tmp_
                 raise OSError("the lid sticks")
 
     envs = ProcessVectorEnv(fns(4, Sticks), workers=2)
-    (tmp_path / "0").unlink()  # of the one that was asked for its spaces
     with pytest.warns(RuntimeWarning, match="an environment was not closed: OSError: the lid sticks"):
         envs.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1", "2", "3"]
@@ -1125,7 +1106,6 @@ def test_an_answer_that_nobody_has_read_does_not_keep_a_worker_from_closing(
 
     envs = make(fns(2, Tells), step_timeout=30)
     envs.reset(seed=0)
-    (tmp_path / "0").unlink()  # of the one that was asked for its spaces
     envs.step_async(np.zeros(2, int))
     for worker in envs._workers:
         worker._channel.done.acquire()  # it has stepped, and tells

@@ -5,48 +5,96 @@ from __future__ import annotations
 import time
 import traceback
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gymnasium import error as gymnasium_errors
 
 from arrayferry._core.messages import warn_caller
+from arrayferry.errors import UnsupportedError, WorkerError
+from arrayferry.scale._arguments import check_spaces
 from arrayferry.scale._block import Block, copy_into
 from arrayferry.scale._pickling import Failure, dumps_by_value
 
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-__all__ = ["Description", "Worker", "warn_of_failure"]
+# The attributes that a caller has set, as calls: by name and environments, in their order.
+Attributes = dict[tuple[str, tuple[int, ...]], bytes]
+
+__all__ = ["Attributes", "ClosedError", "Description", "State", "Worker", "warn_of_failure"]
+
+
+class ClosedError(UnsupportedError, gymnasium_errors.ClosedEnvironmentError):
+    """What Gymnasium's users expect from closed environments."""
 
 
 class Description(NamedTuple):
-    """What a vector environment says about its environments."""
+    """What a worker says about its environments: about the first, and the spaces of those that differ."""
 
     observation_space: spaces.Space[Any]
     action_space: spaces.Space[Any]
     metadata: dict[str, Any]
     render_mode: str | None
+    spec: Any = None
+    others: Sequence[tuple[int, spaces.Space[Any], spaces.Space[Any]]] = ()
 
     @classmethod
-    def of(cls, env: Any) -> Description:
-        """Describe an environment."""
-        return cls(env.observation_space, env.action_space, env.metadata, env.render_mode)
+    def of(cls, envs: Sequence[Any]) -> Description:
+        """Describe some environments."""
+        first, *rest = envs
+        spaces = first.observation_space, first.action_space
+        others = [
+            (index, env.observation_space, env.action_space)
+            for index, env in enumerate(rest, 1)
+            if (env.observation_space, env.action_space) != spaces
+        ]
+        return cls(*spaces, first.metadata, first.render_mode, first.spec, others)
+
+    def check(self, start: int, expected: Sequence[Any]) -> None:
+        """Refuse environments whose spaces are not the expected ones; `start` is the row of the first.
+
+        Here, not in the worker, a class of the user's script is the same for all.
+        """
+        for index, *found in [(0, *self[:2]), *self.others]:
+            check_spaces(start + index, found, expected)
+
+
+class State(Enum):
+    """What is certain about a worker.
+
+    It is recorded before something is done, so that it is true whatever interrupts the driver.
+    """
+
+    DEAD = "not started, or killed"
+    STARTING = "makes its environments"
+    IDLE = "has answered all requests"
+    BUSY = "anything else; between two calls of the user: something was interrupted"
 
 
 class Worker(ABC):
     """The driver's side of a worker, which steps the environments of some rows.
 
-    A worker is *fresh* when it has replaced another, and its environments have had no episode yet. It is
-    *busy* while it starts, and from when it is asked something until it has answered. It is *ready* once
-    its environments are made.
+    A worker is *fresh* when it has replaced another, and its environments have had no episode yet.
     """
 
-    start_hint: ClassVar[str]
-    """What to do about a worker that does not start."""
     block: Block
     """Its rows of the block."""
 
     def __init__(self, rows: slice) -> None:
         self.rows, self.faults, self.faults_in_a_row = rows, 0, 0
-        self.is_fresh = self.is_busy = self.is_ready = False
+        self.state, self.is_fresh, self.is_closed = State.DEAD, False, False
+        self.reason = "the worker was not started"  # why it is dead
+        self.attributes: Attributes = {}  # which a successor gets, too
+        self.spaces: Sequence[Any] = ()  # that its environments must have
+        self.timeout = 0.0  # the seconds to read a request
+        self._first_request: tuple[int, str, bytes | None] = 0, "", None
+
+    @property
+    @abstractmethod
+    def start_hint(self) -> str:
+        """What to do about a worker that does not start."""
 
     def attach(self, block: Block) -> None:
         """Take its rows of a block."""
@@ -56,50 +104,119 @@ class Worker(ABC):
         first, last = self.rows.start, self.rows.stop - 1
         return f"environment {first}" if first == last else f"environments {first} to {last}"
 
-    @abstractmethod
+    # ---- its life --------------------------------------------------------------------------------------
+
     def start(self) -> None:
-        """Start it, even after it was killed; `wait_until_ready` waits for it."""
+        """Start it; the first answer waits for it. Raise if the environments were closed in the meantime."""
+        self.state = State.BUSY
+        if not self.is_closed:
+            self.launch()
+        if self.is_closed:  # by another thread, or by a signal handler: perhaps before there was a process
+            self.stop("the environments are closed")
+            raise ClosedError("the environments are closed", "make new ones")
+        self.state = State.STARTING
+
+    def replace(self) -> None:
+        """Start its successor, which knows nothing of what was asked before."""
+        self.stop("the worker was replaced")
+        self.is_fresh = True
+        self.start()
+
+    def stop(self, reason: str) -> None:
+        """End it immediately, and remember why."""
+        self.state = State.BUSY
+        self.kill()
+        self.state, self.reason = State.DEAD, reason
+
+    @abstractmethod
+    def launch(self) -> None:
+        """Start whatever it runs in, and do not wait for it."""
 
     @abstractmethod
     def wait_until_ready(self) -> Any:
-        """Wait for the environments: their spaces, perhaps with more; a `Failure`; or why there are none."""
+        """Wait for the environments: return their `Description`, a `Failure`, or why there are none."""
+
+    def set_up(self) -> Any:
+        """Give it what it needs, once its environments are made; return None, or why it cannot have it."""
+        return None
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End what it runs in, immediately, in whatever state it is."""
+
+    # ---- requests and answers --------------------------------------------------------------------------
 
     def pack(self, name: str, /, *arguments: Any, **options: Any) -> bytes:
         """Return a method call as bytes; pickled like env_fns, so that a script's classes are the same."""
         return dumps_by_value((name, arguments, options))
 
-    @abstractmethod
     def ask(self, half: int, name: str, call: bytes | None = None) -> None:
-        """Ask for a method call; without one, for a step with the actions in the block."""
+        """Ask for a method call; without one, for a step with the actions in the block.
+
+        While the worker starts, the request waits: it would be too early to write a large one.
+        """
+        if self.state is State.STARTING:
+            self._first_request = half, name, call
+        elif self.state is State.IDLE:
+            self.state = State.BUSY
+            self.send(half, name, call)
 
     def answer(self, deadline: float) -> Any:
         """Wait for the answer: what is not in the block, or None; a `Failure`; or why there is no answer."""
-        if not self.is_ready:  # starting has its own timeout
-            waiting = time.monotonic()
-            if isinstance(found := self.wait_until_ready(), (Failure, str)):
-                return found
-            deadline += time.monotonic() - waiting
-        return self.reply(deadline)
+        if self.state is State.DEAD:
+            return self.reason
+        if self.state is State.STARTING:  # which has its own timeout
+            self.state = State.BUSY
+            timeout = deadline - time.monotonic()
+            if (failure := self._prepare(timeout)) is not None:
+                return failure
+            self.send(*self._first_request)
+            deadline = time.monotonic() + timeout
+        answer = self.reply(deadline)
+        if not isinstance(answer, str):
+            self.state = State.IDLE
+        return answer
+
+    def _prepare(self, timeout: float) -> Any:
+        """Wait for a successor, and set what the caller had set; return a `Failure`, or why there is none."""
+        found = self.wait_until_ready()
+        if isinstance(found, Description):
+            try:
+                found.check(self.rows.start, self.spaces)
+            except WorkerError as error:
+                found = Failure(error)
+            else:
+                found = self.set_up() or self._set_attributes(timeout)
+        if isinstance(found, Failure):
+            self.stop("the environments of the worker could not be made")
+        return found
+
+    def _set_attributes(self, timeout: float) -> Any:
+        for key, call in list(self.attributes.items()):
+            self.send(0, "set_attr", call)
+            answer = self.reply(time.monotonic() + timeout)
+            if isinstance(answer, Failure):
+                # What raises is told once, not again with every successor.
+                self.attributes = {other: self.attributes[other] for other in self.attributes if other != key}
+            if isinstance(answer, (Failure, str)):
+                return answer
+        return None
+
+    @abstractmethod
+    def send(self, half: int, name: str, call: bytes | None) -> None:
+        """Send a request to a worker that has started; if it is dead, `reply` says so."""
 
     @abstractmethod
     def reply(self, deadline: float) -> Any:
-        """Wait as `answer` does, for a worker that has started."""
+        """Wait as `answer` does, for a worker that has started and was sent a request."""
 
     def show_last(self, half: int) -> None:
         """Show the last observations again, in one half of the block."""
         copy_into(self.block.observations[half], self.block.observations[half ^ 1])
 
     @abstractmethod
-    def request_close(self) -> None:
-        """Ask it to close its environments and end."""
-
-    @abstractmethod
     def end(self, deadline: float) -> None:
-        """Wait until it has ended, and kill it if it does not."""
-
-    @abstractmethod
-    def kill(self) -> None:
-        """End it immediately."""
+        """Wait until a worker that was sent a request to close has ended; `kill` comes next."""
 
 
 def warn_of_failure(found: Any) -> None:

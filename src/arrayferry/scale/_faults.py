@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+import weakref
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 from gymnasium import error as gymnasium_errors
@@ -16,19 +18,15 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 
 from arrayferry._core.messages import count_of
 from arrayferry.errors import OptionError, UnsupportedError, WorkerError
-from arrayferry.scale._arguments import LONGEST_WAIT, check_spaces, seconds
+from arrayferry.scale._arguments import LONGEST_WAIT, seconds
 from arrayferry.scale._block import Block, copy_into, map_arrays
-from arrayferry.scale._driver import Description, Worker
+from arrayferry.scale._driver import Attributes, ClosedError, Description, State, Worker
 from arrayferry.scale._pickling import Failure
 from arrayferry.scale._worker import call, get_attr, render
 from arrayferry.wrappers._autoreset import known_autoreset_mode
 from arrayferry.wrappers._resets import mask_of, seeds_of
 
 __all__ = ["WorkerVectorEnv"]
-
-
-class _ClosedError(UnsupportedError, gymnasium_errors.ClosedEnvironmentError):
-    """What Gymnasium's users expect from closed environments."""
 
 
 class _PendingError(UnsupportedError, gymnasium_errors.AlreadyPendingCallError):
@@ -39,13 +37,25 @@ class _NoStepError(UnsupportedError, gymnasium_errors.NoAsyncCallError):
     """What Gymnasium's users expect from a `step_wait` without a `step_async`."""
 
 
+class _Reset(NamedTuple):
+    """What the caller of a reset asks for: a seed for each environment, which ones, and options."""
+
+    seeds: Sequence[int | None]
+    mask: Any = None
+    options: dict[str, Any] | None = None
+
+
 class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
-    """A vector environment whose workers may die; their results are in a `Block`, wherever that is."""
+    """A vector environment whose workers may die; their results are in a `Block`, wherever that is.
+
+    Whatever interrupts a call (Ctrl-C, a signal handler that raises), the state that it leaves behind was
+    recorded before: `_needs_reset` is True while a call runs, and a worker that is not `State.IDLE` after it
+    is replaced by the next call, so that nobody ever reads what it answers.
+    """
 
     _block: Block
-    _workers: Sequence[
-        Worker
-    ] = ()  # set here, like the next: `close` is called even if the options were refused
+    # Set here, like the next: `close` is called even if the options were refused.
+    _workers: Sequence[Worker] = ()
     _timeout = 0.0
     _layer = 0  # so that workers within workers get other seeds
 
@@ -64,80 +74,120 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
             count_of("workers", workers, ", or None")
         self.autoreset_mode = known_autoreset_mode(autoreset_mode)
         self._timeout, self._max_faults = seconds("step_timeout", timeout), count_of("max_faults", max_faults)
-        self._half, self._needs_reset, self._pending = 0, True, False
+        self._half, self._needs_reset, self._pending, self._in_use = 0, True, False, False
         self._seeds: list[int | None] = [None] * num_envs
         self._is_lost = np.zeros(num_envs, bool)  # by a fault, and only the caller resets it
         self._slow_obs: list[Any] = [None] * num_envs  # for spaces without a fixed shape
 
-    def _describe(self, found: Description) -> None:
-        self.metadata = {**found.metadata, "autoreset_mode": self.autoreset_mode}
-        self.render_mode = found.render_mode
-        self.single_observation_space, self.single_action_space = found.observation_space, found.action_space
-        self.observation_space = batch_space(found.observation_space, self.num_envs)
-        self.action_space = batch_space(found.action_space, self.num_envs)
-
-    def _start(self) -> None:
+    def _start(self, workers: Sequence[Worker]) -> None:
+        """Start the workers, and learn from them what their environments are like."""
+        self._workers = workers
+        weakref.finalize(self, _kill_all, workers).atexit = False
         try:
-            for worker in self._workers:  # all start in parallel
+            for worker in workers:  # all start in parallel
+                worker.timeout = self._timeout
                 worker.start()
-            for worker in self._workers:
-                check_spaces(worker.rows.start, self._wait_until_ready(worker), self._single_spaces)
-            for worker in self._workers:
+            descriptions = [_wait_until_ready(worker) for worker in workers]
+            self._describe(descriptions[0])
+            for worker, description in zip(workers, descriptions):
+                description.check(worker.rows.start, self._single_spaces)
+                worker.spaces = self._single_spaces
+            self._block = self._make_block()
+            for worker in workers:
                 worker.attach(self._block)
+                _set_up(worker)
         except BaseException:
             self.close()
             raise
 
-    def _wait_until_ready(self, worker: Worker) -> Any:
-        found = worker.wait_until_ready()
-        if isinstance(found, Failure):
-            raise found.error
-        if isinstance(found, str):
-            raise WorkerError(found, worker.start_hint)
-        return found
+    def _describe(self, found: Description) -> None:
+        self.metadata = {**found.metadata, "autoreset_mode": self.autoreset_mode}
+        self.render_mode, self.spec = found.render_mode, found.spec
+        self.single_observation_space, self.single_action_space = found.observation_space, found.action_space
+        self.observation_space = batch_space(found.observation_space, self.num_envs)
+        self.action_space = batch_space(found.action_space, self.num_envs)
+
+    @abstractmethod
+    def _make_block(self) -> Block:
+        """Return the block, now that the spaces are known."""
 
     @property
     def _single_spaces(self) -> tuple[Any, Any]:
         return self.single_observation_space, self.single_action_space
 
+    @contextmanager
+    def _using_workers(self) -> Iterator[None]:
+        """Check that the workers may be asked something, and replace those that an interrupt left busy."""
+        self._check_open()
+        if self._pending:
+            raise _PendingError("a step is not finished", "call step_wait() first")
+        with self._in_call():
+            for worker in self._workers:
+                if worker.state is State.BUSY:
+                    worker.replace()
+            yield
+
+    @contextmanager
+    def _in_call(self) -> Iterator[None]:
+        """Let `close` know that it comes in the middle of something."""
+        self._in_use = True
+        try:
+            yield
+        finally:
+            self._in_use = False
+
+    def _check_open(self) -> None:
+        if self.closed or self._workers[0].is_closed:
+            raise ClosedError("the environments are closed", "make new ones")
+
     # ---- steps and resets ------------------------------------------------------------------------------
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step all environments."""
-        self.step_async(actions)
-        return self.step_wait()
+        self._ask_step(actions)
+        return self._finish_step()
 
     def step_async(self, actions: Any) -> None:
         """Start a step, and return while the workers take it."""
-        self._check_idle()
-        if self._needs_reset:
-            raise UnsupportedError("step before reset, or after an environment's exception", "call reset()")
-        if self._is_lost.any():
-            raise UnsupportedError("a step of an environment whose episode is over", "reset it first")
-        calls: list[bytes | None] = [None] * len(self._workers)
-        if not copy_into(self._block.actions, actions):
-            count = sum(1 for _ in iterate(self.action_space, actions))
-            if count != self.num_envs:
-                raise OptionError(f"{count} actions for {self.num_envs} environments", "pass one for each")
-            space = self.single_action_space
-            calls = [worker.pack("step", _rows_of(space, actions, worker.rows)) for worker in self._workers]
-        self._half ^= 1
-        self._pending = True
-        with self._no_late_answers():
+        self._ask_step(actions)
+        self._pending = True  # last: whoever is interrupted before has no step to wait for
+
+    def step_wait(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Wait for the step that was started."""
+        self._check_open()
+        if not self._pending:
+            raise _NoStepError("step_wait without a step", "call step_async(actions) first")
+        self._pending = False
+        return self._finish_step()
+
+    def _ask_step(self, actions: Any) -> None:
+        with self._using_workers():
+            if self._needs_reset:
+                what = "step before reset, or after an environment's exception or an interrupt"
+                raise UnsupportedError(what, "call reset()")
+            if self._is_lost.any():
+                raise UnsupportedError("a step of an environment whose episode is over", "reset it first")
+            calls: list[bytes | None] = [None] * len(self._workers)
+            if not copy_into(self._block.actions, actions):
+                count = sum(1 for _ in iterate(self.action_space, actions))
+                if count != self.num_envs:
+                    what = f"{count} actions for {self.num_envs} environments"
+                    raise OptionError(what, "pass one for each")
+                space = self.single_action_space
+                calls = [
+                    worker.pack("step", _rows_of(space, actions, worker.rows)) for worker in self._workers
+                ]
+            self._needs_reset = True  # until all have answered
+            self._half ^= 1
             for worker, call in zip(self._workers, calls):
                 if worker.is_fresh:
                     self._ask_reset(worker)
                 else:
-                    self._ask(worker, "step", call)
+                    worker.ask(self._half, "step", call)
 
-    def step_wait(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Wait for the step that was started."""
-        if self.closed:
-            raise _ClosedError("the environments are closed", "make new ones")
-        if not self._pending:
-            raise _NoStepError("step_wait without a step", "call step_async(actions) first")
+    def _finish_step(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         infos: dict[str, Any] = {}
-        with self._no_late_answers():
+        with self._in_call():
             for worker, answer in self._answers(self._workers):
                 rows = worker.rows
                 if isinstance(answer, str):
@@ -150,95 +200,73 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
                 else:
                     worker.faults_in_a_row = 0
                 infos = self._take(worker, answer, infos)
-        self._pending = False
-        block = self._block
-        return (
-            self._observations(),
-            block.rewards.copy(),
-            block.terminated.copy(),
-            block.truncated.copy(),
-            infos,
-        )
+            block = self._block
+            numbers = block.rewards.copy(), block.terminated.copy(), block.truncated.copy()
+            observations = self._observations()
+            self._needs_reset = False
+        return observations, *numbers, infos
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset all environments, or those of `options["reset_mask"]`."""
-        self._check_idle()
-        mask, seeds = mask_of(options, self.num_envs), seeds_of(seed, self.num_envs)
-        if mask is not None and self._needs_reset and not mask.all():
-            what = "a masked reset before the first full one, or after an environment's exception"
-            raise UnsupportedError(what, "call reset() without a mask")
-        asked = [worker for worker in self._workers if mask is None or mask[worker.rows].any()]
-        calls = [self._packed_reset(worker, seeds[worker.rows], mask, options) for worker in asked]
-        infos: dict[str, Any] = {}
-        with self._no_late_answers():
+        with self._using_workers():
+            mask = mask_of(options, self.num_envs)
+            reset = _Reset(seeds_of(seed, self.num_envs), mask, options)
+            if mask is not None and self._needs_reset and not mask.all():
+                what = "a masked reset before the first full one, or after an exception or an interrupt"
+                raise UnsupportedError(what, "call reset() without a mask")
+            asked = [worker for worker in self._workers if mask is None or mask[worker.rows].any()]
+            calls = [self._packed_reset(worker, reset) for worker in asked]
+            self._needs_reset = True  # until all have answered
+            infos: dict[str, Any] = {}
             for worker in asked:
                 if mask is not None and worker.is_fresh:  # rows outside the mask need an observation
-                    answer, infos = self._outlive(worker, self._reset_successor(worker), infos)
+                    answer, infos = self._outlive(worker, self._reset_successor(worker), infos, None)
                     self._take(worker, answer, {})
-            for index, one in enumerate(seeds):
-                if one is not None and (mask is None or mask[index]):  # without one, the last remains
-                    self._seeds[index] = one
+            for index, row_seed in enumerate(reset.seeds):
+                if row_seed is not None and (mask is None or mask[index]):  # without one, the last remains
+                    self._seeds[index] = row_seed
             for worker, call in zip(asked, calls):
-                self._ask(worker, "reset", call)
-                worker.is_fresh = False
+                worker.ask(self._half, "reset", call)
             for worker, answer in self._answers(asked):
-                infos = self._settle(worker, answer, infos)
-        self._needs_reset = False
-        self._is_lost[slice(None) if mask is None else mask] = False
-        if mask is not None and self.autoreset_mode is AutoresetMode.DISABLED and "fault" in infos:
-            self._is_lost |= infos["fault"] & ~mask
-        return self._observations(), infos
+                worker.is_fresh = False
+                infos = self._settle(worker, answer, infos, reset)
+            self._is_lost[slice(None) if mask is None else mask] = False
+            if mask is not None and self.autoreset_mode is AutoresetMode.DISABLED and "fault" in infos:
+                self._is_lost |= infos["fault"] & ~mask
+            observations = self._observations()
+            self._needs_reset = False
+        return observations, infos
 
-    def _packed_reset(
-        self, worker: Worker, seeds: Sequence[int | None], mask: Any, options: dict[str, Any] | None
-    ) -> bytes:
+    def _packed_reset(self, worker: Worker, reset: _Reset) -> bytes:
         """Return the call that resets a worker's environments, or those of a mask."""
-        if mask is not None:
-            options = {**(options or {}), "reset_mask": mask[worker.rows]}
-        elif worker.is_fresh:
+        seeds, options = reset.seeds[worker.rows], reset.options
+        if reset.mask is not None:
+            options = {**(options or {}), "reset_mask": reset.mask[worker.rows]}
+        if worker.is_fresh:
             own = self._new_seeds(worker)
             seeds = [mine if given is None else given for given, mine in zip(seeds, own)]
         return worker.pack("reset", seeds, options)
 
-    def _ask(self, worker: Worker, name: str, call: bytes | None) -> None:
-        worker.is_busy = True
-        worker.ask(self._half, name, call)
-
     def _answers(self, workers: Sequence[Worker]) -> list[tuple[Worker, Any]]:
         """Wait for all workers; return each answer, or why there is none. Raise what a worker has raised."""
-        found = self._collect(workers)
-        for _, answer in found:
+        answers = self._collect(workers)
+        for _, answer in answers:
             if isinstance(answer, Failure):
                 raise answer.error
-        return found
+        return answers
 
     def _collect(self, workers: Sequence[Worker]) -> list[tuple[Worker, Any]]:
         deadline = time.monotonic() + self._timeout
-        answers = {}
-        for worker in self._by_arrival(workers, deadline):
-            answers[worker] = worker.answer(deadline)
-            worker.is_busy = False
-        found = [(worker, answers[worker]) for worker in workers]
-        for worker, answer in found:
+        answers = {worker: worker.answer(deadline) for worker in self._by_arrival(workers, deadline)}
+        self._check_open()  # those that another thread or a signal handler has closed have no fault
+        for worker, answer in answers.items():
             if isinstance(answer, str):
-                worker.kill()  # it might still write to its rows, or answer a later request
-        return found
+                worker.stop(answer)  # it might still write to its rows
+        return [(worker, answers[worker]) for worker in workers]
 
     def _by_arrival(self, workers: Sequence[Worker], deadline: float) -> Iterable[Worker]:
         """Return the workers, preferably those first that have answered."""
         return workers
-
-    @contextmanager
-    def _no_late_answers(self) -> Iterator[None]:
-        """Kill busy workers on Ctrl-C and the like: a late answer would be taken for the next step's."""
-        try:
-            yield
-        except BaseException:
-            self._needs_reset, self._pending = True, False
-            for worker in self._workers:
-                if worker.is_busy:
-                    worker.kill()
-            raise
 
     def _take(self, worker: Worker, answer: Any, infos: dict[str, Any]) -> dict[str, Any]:
         if answer is None:
@@ -274,7 +302,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         singles = deepcopy(self._slow_obs[rows]) if slow else list(iterate(self._batch_of(rows), last))
         for index, one in zip(range(rows.start, rows.stop), singles):
             infos = self._add_info(infos, {"final_obs": one, "final_info": {}}, index)
-        return self._settle(worker, self._reset_successor(worker), infos)
+        return self._settle(worker, self._reset_successor(worker), infos, None)
 
     def _batch_of(self, rows: slice) -> Any:
         return batch_space(self.single_observation_space, rows.stop - rows.start)
@@ -287,11 +315,9 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         return infos
 
     def _replace(self, worker: Worker, reason: str) -> None:
-        """Start the successor of a worker that was killed."""
+        """Start the successor of a worker that was lost."""
         worker.faults, worker.faults_in_a_row = worker.faults + 1, worker.faults_in_a_row + 1
-        worker.is_busy = True
-        worker.start()
-        worker.is_busy = False
+        worker.replace()
         if worker.faults_in_a_row >= self._max_faults:
             worker.faults_in_a_row = 0
             often = f" {self._max_faults} times in a row, the last time" if self._max_faults > 1 else ""
@@ -299,7 +325,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
             raise WorkerError(what, "step these environments alone to see why, or raise max_faults")
 
     def _ask_reset(self, worker: Worker) -> None:
-        self._ask(worker, "reset", worker.pack("reset", self._new_seeds(worker), None))
+        worker.ask(self._half, "reset", worker.pack("reset", self._new_seeds(worker), None))
 
     def _new_seeds(self, worker: Worker) -> list[int | None]:
         """Return the seeds for a successor."""
@@ -310,21 +336,32 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
             for index, seed in enumerate(self._seeds[worker.rows], worker.rows.start)
         ]
 
-    def _reset_successor(self, worker: Worker) -> Any:
-        self._ask_reset(worker)
-        worker.is_fresh = False
+    def _reset_successor(self, worker: Worker, reset: _Reset | None = None) -> Any:
+        """Reset a successor: on its own, as the caller asks, or both if the caller leaves some rows out."""
+        if reset is None or reset.mask is not None:
+            self._ask_reset(worker)
+            [(_, answer)] = self._answers([worker])
+            if reset is None or isinstance(answer, str):
+                return answer
+            self._take(worker, answer, {})
+        worker.ask(self._half, "reset", self._packed_reset(worker, reset))
         [(_, answer)] = self._answers([worker])
         return answer
 
-    def _settle(self, worker: Worker, answer: Any, infos: dict[str, Any]) -> dict[str, Any]:
+    def _settle(
+        self, worker: Worker, answer: Any, infos: dict[str, Any], reset: _Reset | None
+    ) -> dict[str, Any]:
         """Take the answer to a reset, from a successor if there is none."""
-        return self._take(worker, *self._outlive(worker, answer, infos))
+        return self._take(worker, *self._outlive(worker, answer, infos, reset))
 
-    def _outlive(self, worker: Worker, answer: Any, infos: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def _outlive(
+        self, worker: Worker, answer: Any, infos: dict[str, Any], reset: _Reset | None
+    ) -> tuple[Any, dict[str, Any]]:
         """Return the answer to a reset, from a successor if there is none; report each lost worker."""
         while isinstance(answer, str):
             infos = self._add_fault(worker, answer, infos)
-            answer = self._reset_successor(worker)
+            answer = self._reset_successor(worker, reset)
+        worker.is_fresh = False
         return answer, infos
 
     # ---- the environments themselves -------------------------------------------------------------------
@@ -392,7 +429,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
             worker: worker.pack("set_attr", name, {row - worker.rows.start: value_of[row] for row in part})
             for worker, part in self._by_worker(rows).items()
         }
-        self._call_workers("set_attr", calls)
+        self._call_workers("set_attr", calls, (name, rows))
 
     def _rows_at(self, indices: Iterable[int] | None) -> list[int]:
         """Return the rows of environments; a negative index counts from the end, as in a list."""
@@ -403,13 +440,22 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         parts = {worker: [row for row in rows if row in _range(worker.rows)] for worker in self._workers}
         return {worker: part for worker, part in parts.items() if part}
 
-    def _call_workers(self, name: str, calls: Mapping[Worker, bytes]) -> list[tuple[Worker, Any]]:
-        """Ask some workers for method calls, and return their answers."""
-        self._check_idle()
-        with self._no_late_answers():
+    def _call_workers(
+        self, name: str, calls: Mapping[Worker, bytes], attribute: tuple[str, Sequence[int]] | None = None
+    ) -> list[tuple[Worker, Any]]:
+        """Ask some workers for method calls, and return their answers; remember an attribute that is set."""
+        with self._using_workers():
+            needs_reset, self._needs_reset = self._needs_reset, True  # if this is interrupted
+            before = {worker: worker.attributes for worker in calls}
             for worker, call in calls.items():
-                self._ask(worker, name, call)
+                if attribute is not None:
+                    worker.attributes = _with_attribute(worker, *attribute, call)
+                worker.ask(self._half, name, call)
             answers = self._collect(list(calls))
+            for worker, answer in answers:
+                if isinstance(answer, Failure):
+                    worker.attributes = before[worker]
+            self._needs_reset = needs_reset
         for worker, answer in answers:
             if isinstance(answer, str):  # the next step reports it, too
                 what = f"{name} of {worker}: {answer}"
@@ -423,27 +469,60 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         what = f"a {type(self).__name__} cannot be copied or pickled: its environments are in other processes"
         raise UnsupportedError(what, "make another one from the same env_fns")
 
-    def _check_idle(self) -> None:
-        if self.closed:
-            raise _ClosedError("the environments are closed", "make new ones")
-        if self._pending:
-            raise _PendingError("a step is not finished", "call step_wait() first")
-
     def close_extras(self, timeout: float | None = None, terminate: bool = False) -> None:
         """End all workers; kill those that do not end in time.
+
+        In the middle of another call, in a signal handler or another thread, all are killed immediately.
 
         Args:
             timeout: how many seconds they have to close their environments; None for `step_timeout`.
             terminate: kill them immediately.
         """
-        deadline = time.monotonic()
-        if not terminate:
-            deadline += self._timeout if timeout is None else min(timeout, LONGEST_WAIT)
-            for worker in self._workers:
-                worker.request_close()
+        deadline = time.monotonic() + (self._timeout if timeout is None else min(timeout, LONGEST_WAIT))
         with ExitStack() as stack:  # all of them, even if one raises
             for worker in reversed(self._workers):
-                stack.callback(worker.end, deadline)
+                worker.is_closed = True
+                stack.callback(worker.stop, "the environments are closed")
+            if not (terminate or self._in_use):
+                asked = State.IDLE, State.BUSY if self._pending else State.IDLE
+                for worker in [worker for worker in self._workers if worker.state in asked]:
+                    worker.state = State.BUSY
+                    worker.send(0, "close", worker.pack("close"))
+                    stack.callback(worker.end, deadline)
+
+
+def _wait_until_ready(worker: Worker) -> Description:
+    found = worker.wait_until_ready()
+    if isinstance(found, Failure):
+        raise found.error
+    if isinstance(found, str):
+        raise WorkerError(found, worker.start_hint)
+    worker.state = State.IDLE
+    return cast("Description", found)
+
+
+def _set_up(worker: Worker) -> None:
+    worker.state = State.BUSY
+    if (reason := worker.set_up()) is not None:
+        raise WorkerError(reason, worker.start_hint)
+    worker.state = State.IDLE
+
+
+def _kill_all(workers: Sequence[Worker]) -> None:
+    for worker in workers:
+        worker.is_closed = True
+        worker.kill()
+
+
+def _with_attribute(worker: Worker, name: str, rows: Sequence[int], call: bytes) -> Attributes:
+    """Return the attributes that the caller has set, with one more; what it sets again is left out."""
+    rows = tuple(row for row in rows if row in _range(worker.rows))
+    kept = {
+        key: value
+        for key, value in worker.attributes.items()
+        if key[0] != name or not set(key[1]) <= set(rows)
+    }
+    return {**kept, (name, rows): call}
 
 
 def _range(rows: slice) -> range:

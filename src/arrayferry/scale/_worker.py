@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from multiprocessing import connection, parent_process
+from multiprocessing import connection
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,18 +16,28 @@ import cloudpickle
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
+from arrayferry._core.messages import with_article
 from arrayferry.errors import UnsupportedError
-from arrayferry.scale._arguments import check_spaces, make_env
+from arrayferry.scale._arguments import make_env
 from arrayferry.scale._block import Block, copy_into, map_arrays
+from arrayferry.scale._driver import Description
+from arrayferry.scale._line import Line
+from arrayferry.scale._memory import receive_memory
 from arrayferry.scale._pickling import Failure, dumps, picklable
 
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
+    import socket
+
     import gymnasium as gym
-    from gymnasium import spaces
 
-__all__ = ["CALL", "STEP", "Channel", "Task", "call", "get_attr", "render", "work"]
+__all__ = ["CALL", "STEP", "Channel", "Task", "call", "check_info", "get_attr", "render", "work"]
 
-# What the driver asks for: a step, or a method call, whose name and arguments come through the pipe.
+# What the driver asks for: a step, or a method call, whose name and arguments come through the line.
 STEP, CALL = 1, 2
 
 
@@ -38,39 +48,38 @@ class Task(NamedTuple):
     rows: slice
     num_envs: int
     autoreset_mode: AutoresetMode
-    observation_space: spaces.Space[Any]
-    action_space: spaces.Space[Any]
 
 
 class Channel(NamedTuple):
-    """How a worker and its driver talk: semaphores, a few shared numbers, and a pipe for what is rare.
+    """How a worker and its driver talk: semaphores, a few shared numbers, and a line for what is rare.
 
-    The `numbers` are what is asked for, which half of the block to write, and the size of an answer in the
-    pipe.
+    The `numbers` are those of a request (its own number, what is asked for, which half of the block to
+    write) and of an answer (the number of the request that it belongs to, and whether the line has more).
     """
 
     go: Any
     done: Any
     numbers: Any
-    pipe: Any
+    socket: socket.socket
 
 
-def work(task: Task, memory: Any, channel: Channel) -> None:
+def work(task: Task, channel: Channel, lifeline: Any) -> None:
     """Step environments until the driver closes them, or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides
-    threading.Thread(target=_end_with_driver, daemon=True).start()
-    who = f"the worker of environments {task.rows.start} to {task.rows.stop - 1}"
+    _end_with(lifeline)
+    line, who = Line(channel.socket), f"the worker of environments {task.rows.start} to {task.rows.stop - 1}"
     try:
-        worker = _Worker(task, memory)
+        worker = _Worker(task, channel.socket)
+        description = dumps(worker.describe())
     except Exception as error:
-        channel.pipe.send_bytes(dumps(Failure(picklable(error, who))))
+        line.send(0, dumps(Failure(picklable(error, who))))
         return
-    channel.pipe.send_bytes(dumps((task.observation_space, task.action_space)))
+    line.send(0, description)
     while not worker.is_closed:
         channel.go.acquire()
-        what, half, _ = channel.numbers
+        number, what, half, *_ = channel.numbers
         try:
-            call = None if what == STEP else channel.pipe.recv_bytes()
+            call = None if what == STEP else line.receive()[1]
         except EOFError:
             return
         try:
@@ -78,39 +87,64 @@ def work(task: Task, memory: Any, channel: Channel) -> None:
             data = None if answer is None else dumps(answer)
         except Exception as error:
             data = dumps(Failure(picklable(error, who)))
-        channel.numbers[2] = 0 if data is None else len(data)
-        channel.done.release()  # first, because writing to a full pipe waits for its reader
+        channel.numbers[3:] = [number, data is not None]
+        channel.done.release()  # first, because writing to a full socket waits for its reader
         if data is not None:
-            channel.pipe.send_bytes(data)
+            line.send(number, data)
 
 
-def _end_with_driver() -> None:
-    """End this process when its driver ends, whatever an environment is doing."""
-    driver = parent_process()
-    assert driver is not None
-    connection.wait([driver.sentinel])
+def _end_with(lifeline: Any) -> None:
+    """End this process when the driver closes the other end of a pipe, or ends.
+
+    On Linux the kernel does it, even while an environment holds the GIL. It is not asked to do so when the
+    parent ends (`PR_SET_PDEATHSIG`): that may be the fork server, or a thread.
+    """
+    try:
+        file = lifeline.fileno()
+        fcntl.fcntl(file, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_ASYNC)
+        if lifeline.poll():  # it was closed before
+            os._exit(1)
+    except (AttributeError, OSError):  # on other systems
+        threading.Thread(target=_wait_for_end, args=(lifeline,), daemon=True).start()
+
+
+def _wait_for_end(lifeline: Any) -> None:
+    connection.wait([lifeline])
     os._exit(1)
 
 
 class _Worker:
     """The environments of a worker, run as by `SyncVectorEnv`, but writing into rows of the block."""
 
-    def __init__(self, task: Task, memory: Any) -> None:
+    def __init__(self, task: Task, line: socket.socket) -> None:
         env_fns: list[Callable[[], gym.Env[Any, Any]]] = cloudpickle.loads(task.env_fns)
+        self._task, self._mode, self._socket = task, task.autoreset_mode, line
         self.envs = [make_env(env_fn) for env_fn in env_fns]
-        for index, env in enumerate(self.envs, task.rows.start):
-            check_spaces(index, (env.observation_space, env.action_space), task[-2:])
-        self._mode, self._space = task.autoreset_mode, task.observation_space
-        self._actions = batch_space(task.action_space, len(self.envs))
-        block = Block.over(memory, task.observation_space, task.action_space, task.num_envs)
-        self._block = block.rows(task.rows)
+        self._space = self.envs[0].observation_space
+        self._actions = batch_space(self.envs[0].action_space, len(self.envs))
+        self._last: list[Any] = [None] * len(self.envs)  # the last observation of each environment
+        self._is_over = [False] * len(self.envs)
+        self.is_closed = False
+
+    def describe(self) -> Description:
+        """Describe the environments; a spec that cannot be sent is left out."""
+        description = Description.of(self.envs)
+        try:
+            dumps(description.spec)
+        except Exception:
+            return description._replace(spec=None)
+        return description
+
+    def attach(self) -> None:
+        """Take the rows of this worker in the block, whose memory follows the request."""
+        memory, spaces = receive_memory(self._socket), (self._space, self.envs[0].action_space)
+        self._block = Block.over(memory, *spaces, self._task.num_envs).rows(self._task.rows)
         self._rows = [
             [map_arrays(itemgetter((index, ...)), half) for index in range(len(self.envs))]
             for half in self._block.observations
         ]
-        self._last: list[Any] = [None] * len(self.envs)  # the last observation of each environment
-        self._is_over = [False] * len(self.envs)
-        self.is_closed = False
 
     def step(self, half: int, actions: Any = None) -> Any:
         """Step the environments; the actions are in the block unless they are given."""
@@ -124,16 +158,20 @@ class _Worker:
             if self._is_over[index] and mode is not AutoresetMode.SAME_STEP:
                 if mode is AutoresetMode.DISABLED:
                     raise UnsupportedError("a step of an environment whose episode is over", "reset it first")
-                obs, info = env.reset()
+                obs, info = self._reset(index)
                 block.rewards[index], block.terminated[index], block.truncated[index] = 0, False, False
             else:
-                obs, reward, terminated, truncated, info = env.step(action)
-                block.rewards[index] = reward
-                block.terminated[index], block.truncated[index] = terminated, truncated
+                result = env.step(action)
+                try:
+                    obs, block.rewards[index], block.terminated[index], block.truncated[index], info = result
+                except (TypeError, ValueError) as error:
+                    raise self._explain(index, result, error) from error
+                if info:
+                    check_info(self._name(index), info)
             self._is_over[index] = is_over = block.terminated[index] or block.truncated[index]
             if is_over and mode is AutoresetMode.SAME_STEP:
                 infos.append((index, dumps({"final_obs": obs, "final_info": info})))
-                obs, info = env.reset()
+                obs, info = self._reset(index)
             fits = self._show(half, index, obs) and fits
             if info:
                 infos.append((index, dumps(info)))
@@ -143,14 +181,43 @@ class _Worker:
         """Reset all environments, or those of a mask in the options."""
         mask = None if options is None else options.pop("reset_mask", None)
         fits, infos = True, []
-        for index, env in enumerate(self.envs):
+        for index in range(len(self.envs)):
             if mask is None or mask[index]:
-                obs, info = env.reset(seed=seeds[index], options=options)
+                obs, info = self._reset(index, seed=seeds[index], options=options)
                 self._is_over[index] = False
                 fits = self._show(half, index, obs) and fits
                 if info:
                     infos.append((index, dumps(info)))
         return self._answer(half, fits, infos)
+
+    def _reset(self, index: int, **options: Any) -> Any:
+        result = self.envs[index].reset(**options)
+        try:
+            _, info = result
+        except (TypeError, ValueError) as error:
+            where = f"reset of {self._name(index)}"
+            raise _wrong_length(result, "(observation, info)", where) from error
+        if info:
+            check_info(self._name(index), info)
+        return result
+
+    def _name(self, index: int) -> str:
+        return f"environment {self._task.rows.start + index}"
+
+    def _explain(self, index: int, result: Any, error: Exception) -> Exception:
+        """Return the error about what a step has returned, with the place in it."""
+        name = self._name(index)
+        if not isinstance(result, (tuple, list)) or len(result) != 5:
+            form = "(observation, reward, terminated, truncated, info)"
+            return _wrong_length(result, form, f"step of {name}")
+        for what, value, target in zip(("reward", "terminated", "truncated"), result[1:4], self._block[2:]):
+            try:
+                target[index] = value
+            except (TypeError, ValueError):
+                kind = "number" if what == "reward" else "bool"
+                hint = f"return a single {kind}, such as {what}.item() of an array with one element"
+                return _ReturnError(f"{value!r:.200} is not a {kind} ({error})", hint, f"{what} of {name}")
+        return error
 
     def _show(self, half: int, index: int, obs: Any) -> bool:
         """Write an observation into its row; return whether it has the row's form."""
@@ -164,8 +231,23 @@ class _Worker:
         # Numbers, other dtypes, other types: stacked as Gymnasium does, which may raise.
         target = self._block.observations[half]
         empty: Any = create_empty_array(self._space, len(self.envs)) if target is None else target
-        obs = concatenate(self._space, self._last, empty)
+        try:
+            obs = concatenate(self._space, self._last, empty)
+        except Exception as error:
+            raise self._misfit(error) from error
         return (obs if target is None else None), infos
+
+    def _misfit(self, error: Exception) -> Exception:
+        """Return the error about the first observation that cannot be stacked."""
+        for index, obs in enumerate(self._last):
+            try:
+                empty: Any = create_empty_array(self._space, 1)
+                concatenate(self._space, [obs], empty)
+            except Exception as cause:
+                what = f"{obs!r:.200} does not have the shape of the space {self._space} ({cause})"
+                hint = "return a member of the observation space"
+                return _ReturnError(what, hint, f"observation of {self._name(index)}")
+        return error
 
     def run(self, half: int, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run a method of this worker, and return its answer."""
@@ -190,6 +272,31 @@ class _Worker:
         with ExitStack() as stack:
             for env in reversed(self.envs):
                 stack.callback(env.close)
+
+
+class _ReturnError(UnsupportedError, ValueError):
+    """What an environment has returned cannot be used; NumPy raises one or the other, too."""
+
+
+def _wrong_length(result: Any, form: str, where: str) -> Exception:
+    length = f" of {len(result)}" if isinstance(result, (tuple, list)) else ""
+    return _ReturnError(f"{with_article(type(result).__name__)}{length}", f"return {form}", where)
+
+
+# What a fault adds to the infos, with the masks of these keys.
+_OURS = frozenset(["fault", "fault_reason", "_fault", "_fault_reason"])
+
+
+def check_info(name: str, info: Any) -> None:
+    """Refuse an environment's info that is no dict, or could be taken for what a fault adds."""
+    if not hasattr(info, "items"):
+        raise _ReturnError(with_article(type(info).__name__), "return a dict", f"info of {name}")
+    if not _OURS.isdisjoint(info):
+        key = next(key for key in info if key in _OURS)
+        what = f"the key {key!r}, which is how the loss of a worker is reported, cannot be the environment's"
+        raise UnsupportedError(
+            what, "rename it, in the environment or a wrapper around it", f"info of {name}"
+        )
 
 
 def call(env: gym.Env[Any, Any], name: str, /, *args: Any, **kwargs: Any) -> Any:

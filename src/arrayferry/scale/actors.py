@@ -14,7 +14,7 @@ from arrayferry.errors import NotInstalledError, OptionError
 from arrayferry.scale._actor import Actor, ActorTask, unpacked
 from arrayferry.scale._arguments import counted, seconds, split
 from arrayferry.scale._block import Block, copy_into, map_arrays
-from arrayferry.scale._driver import Description, Worker, warn_of_failure
+from arrayferry.scale._driver import Description, State, Worker, warn_of_failure
 from arrayferry.scale._faults import WorkerVectorEnv
 from arrayferry.scale._pickling import Failure, pickled
 
@@ -83,18 +83,15 @@ class RayVectorEnv(WorkerVectorEnv):
         actor = ray.remote(**options, **_OURS)(Actor)
         settings = max(int(options.get("num_cpus") or 1), 1), self.autoreset_mode, self._timeout, max_faults
         workers = workers or sum(node["Alive"] and "CPU" in node["Resources"] for node in ray.nodes()) or 1
-        self._workers = [
-            _Worker(ray, actor, rows, ActorTask(pickled(env_fns[rows]), *settings), restart_timeout)
-            for rows in split(self.num_envs, workers)
-        ]
-        self._start()
+        self._start(
+            [
+                _Worker(ray, actor, rows, ActorTask(pickled(env_fns[rows]), *settings), restart_timeout)
+                for rows in split(self.num_envs, workers)
+            ]
+        )
 
-    def _wait_until_ready(self, worker: Worker) -> Any:
-        found = super()._wait_until_ready(worker)
-        if worker is self._workers[0]:  # the learner's host may be unable to make an environment
-            self._describe(Description(*found))
-            self._block = Block.made_by(np.zeros, *self._single_spaces, self.num_envs)
-        return found
+    def _make_block(self) -> Block:
+        return Block.made_by(np.zeros, *self._single_spaces, self.num_envs)
 
     def _by_arrival(self, workers: Sequence[Worker], deadline: float) -> Iterable[Worker]:
         """Return those first that have answered, half of the rest at a time: each wait costs CPU time."""
@@ -142,9 +139,8 @@ class _Worker(Worker):
         self._last: Any = None
         self._is_shown = False
 
-    def start(self) -> None:
+    def launch(self) -> None:
         """Start an actor; one that was killed is never reused."""
-        self.is_fresh, self.is_ready = self._actor is not None, False
         self._actor = self._class.remote(self._task)
         self._made = self._ref = self._actor.make.remote()
 
@@ -159,10 +155,9 @@ class _Worker(Worker):
         if isinstance(found, str):
             return f"a worker did not start: {found}"
         _, description = found
-        self.is_ready = not isinstance(description, Failure)
-        return description
+        return description if isinstance(description, Failure) else Description(*description)
 
-    def ask(self, half: int, name: str, call: bytes | None = None) -> None:
+    def send(self, half: int, name: str, call: bytes | None) -> None:
         """Ask for a method call; without one, for a step with the actions in the block."""
         self._half, self._name = half, name
         self._ref = self._actor.run.remote(call or self.pack("step", self.block.actions))
@@ -188,7 +183,7 @@ class _Worker(Worker):
     @property
     def pending(self) -> Any:
         """The reference to the answer; None while the actor starts, which has its own timeout."""
-        return self._ref if self.is_ready else None
+        return self._ref if self.state is State.BUSY else None
 
     def show_last(self, half: int) -> None:
         """Show the last observations in one half of the block, if they are not there yet."""
@@ -211,18 +206,12 @@ class _Worker(Worker):
         except errors.RayError as error:
             return f"the worker died ({type(error).__name__}: {str(error).splitlines()[-1].split('. ')[0]})"
 
-    def request_close(self) -> None:
-        """Ask the actor to close its environments."""
-        if self.is_ready and self._ray.is_initialized():
-            self.ask(0, "close", self.pack("close"))
-
     def end(self, deadline: float) -> None:
-        """Wait until the environments are closed, and end the actor."""
-        if self.is_ready and self._ray.is_initialized():
+        """Wait until the environments are closed."""
+        if self._ray.is_initialized():
             found = self._result(self._ref, deadline - time.monotonic())
             if not isinstance(found, str):
                 warn_of_failure(found[1])
-        self.kill()
 
     def kill(self) -> None:
         """End the actor immediately."""

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import math
+import atexit
 import multiprocessing
 import os
 import pickle
-import threading
+import socket
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from multiprocessing import connection
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from multiprocessing import util as _  # noqa: F401
 from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import AutoresetMode
 
 from arrayferry._frameworks.jax import has_started
 from arrayferry.errors import OptionError, WorkerError
-from arrayferry.scale._arguments import counted, make_env, split
+from arrayferry.scale._arguments import counted, split
 from arrayferry.scale._block import Block
-from arrayferry.scale._driver import Description, Worker, warn_of_failure
+from arrayferry.scale._driver import Worker, warn_of_failure
 from arrayferry.scale._faults import WorkerVectorEnv
-from arrayferry.scale._pickling import Failure, pickled
+from arrayferry.scale._line import POLL_SECONDS, Line
+from arrayferry.scale._memory import SharedMemory
+from arrayferry.scale._pickling import pickled
 from arrayferry.scale._worker import CALL, STEP, Channel, Task, work
 
 if TYPE_CHECKING:
@@ -31,14 +35,12 @@ __all__ = ["CONTEXT", "ProcessVectorEnv"]
 
 # How processes are started unless somebody says otherwise: a fork would wait for JAX's threads forever.
 CONTEXT = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-# How often, in seconds, a waiting driver checks whether the worker is still alive.
-_POLL_SECONDS = 0.02
 # A worker that starts imports everything that its environments need.
 _START_TIMEOUT = 120.0
-# A message of at most this many bytes is in a pipe whole, or not at all; a larger one may be there in part.
-_WHOLE = 4096
-# The seconds to read a large answer that has arrived, even if waiting for others took all the time.
+# The seconds to read an answer that has arrived, even if waiting for others took all the time.
 _READ_TIMEOUT = 5.0
+# How long to wait for a process that was killed: it may be in the middle of a system call.
+_KILL_TIMEOUT = 5.0
 
 
 class ProcessVectorEnv(WorkerVectorEnv):
@@ -87,29 +89,24 @@ class ProcessVectorEnv(WorkerVectorEnv):
         if context not in (known := multiprocessing.get_all_start_methods()):
             raise OptionError(f"context={context!r} is not valid", f"pass one of {', '.join(known)}")
         _refuse_while_importing()
-        env = make_env(env_fns[0])
-        try:
-            self._describe(Description.of(env))
-        finally:
-            try:
-                env.close()
-            except Exception as error:
-                warn_of_failure(Failure(error))
         if context == "fork" and has_started():
             what = 'context="fork" after JAX has started: a worker would wait for its threads forever'
             raise OptionError(what, 'pass context="forkserver" or "spawn"')
         if context == "forkserver":
             _preload()
         multiprocess: Any = multiprocessing.get_context(context)
-        spaces = self._single_spaces
-        memory = multiprocess.RawArray("b", Block.size(*spaces, self.num_envs))
-        self._block = Block.over(memory, *spaces, self.num_envs)
-        tasks = [
-            Task(pickled(env_fns[rows]), rows, self.num_envs, self.autoreset_mode, *spaces)
-            for rows in split(self.num_envs, workers or _cores())
-        ]
-        self._workers = [_Worker(multiprocess, task, memory, self._timeout) for task in tasks]
-        self._start()
+        self._start(
+            [
+                _Worker(multiprocess, Task(pickled(env_fns[rows]), rows, self.num_envs, self.autoreset_mode))
+                for rows in split(self.num_envs, workers or _cores())
+            ]
+        )
+
+    def _make_block(self) -> Block:
+        memory = SharedMemory(Block.size(*self._single_spaces, self.num_envs))
+        for worker in self._workers:
+            worker.memory = memory  # type: ignore[attr-defined]
+        return Block.over(memory.map, *self._single_spaces, self.num_envs)
 
     def _add_infos(self, infos: dict[str, Any], found: Any, rows: slice) -> dict[str, Any]:
         """Stack infos one by one, in the order of the environments, so that their dtypes are Gymnasium's."""
@@ -124,142 +121,154 @@ _GUARD = 'in a script, make the environments under `if __name__ == "__main__":`'
 class _Worker(Worker):
     """The driver's side of a worker process."""
 
-    start_hint = f"its own error is above; {_GUARD}"
+    memory: SharedMemory
 
-    def __init__(self, context: Any, task: Task, memory: Any, step_timeout: float) -> None:
+    def __init__(self, context: Any, task: Task) -> None:
         super().__init__(task.rows)
-        self._context, self._task, self._memory, self._timeout = context, task, memory, step_timeout
+        self._context, self._task, self._number = context, task, 0
         self._process: Any = None
+        self._line: Any = None
+        self._is_cut = False  # in the middle of a request
+        self._lifeline: Any = None
+        _WORKERS.add(self)
 
-    def start(self) -> None:
-        """Start a process; `wait_until_ready` waits for it."""
-        self.is_fresh, self.is_ready = self._process is not None, False
+    @property
+    def start_hint(self) -> str:
+        """What to do about a worker that does not start."""
+        program = getattr(sys.modules["__main__"], "__file__", None)
+        if program is not None and not os.path.exists(program):
+            return f'a worker cannot import {program}: save the program in a file, or pass context="fork"'
+        return f"its own error is above; {_GUARD}"
+
+    def launch(self) -> None:
+        """Start a process, with a channel of its own: a dead one may have left the last in any state."""
         context = self._context
-        mine, theirs = context.Pipe()
-        # New ones each time: a dead worker may have left the old ones in any state.
-        self._channel = Channel(context.Semaphore(0), context.Semaphore(0), context.RawArray("q", 3), mine)
-        arguments = self._task, self._memory, self._channel._replace(pipe=theirs)
-        self._process = context.Process(target=work, args=arguments, daemon=True)
-        try:
-            self._process.start()
-        except (EOFError, OSError) as error:
-            if not self.is_fresh:
-                what = f"a worker process could not be started ({type(error).__name__})"
-                raise WorkerError(what, self.start_hint) from error
-            mine.close()  # killed while it started: one more fault, which `answer` reports
-        theirs.close()
+        mine, theirs = socket.socketpair()
+        self._line, self._is_cut = Line(mine), False
+        lifeline, self._lifeline = context.Pipe(duplex=False)
+        semaphores = context.Semaphore(0), context.Semaphore(0)
+        self._channel = Channel(*semaphores, context.RawArray("q", 5), theirs)
+        self._process = context.Process(target=work, args=(self._task, self._channel, lifeline), daemon=True)
+        with theirs, lifeline:
+            try:
+                self._process.start()
+            except (EOFError, OSError) as error:
+                if not self.is_fresh:
+                    what = f"a worker process could not be started ({type(error).__name__})"
+                    raise WorkerError(what, self.start_hint) from error
+                # If the fork server was killed, that is one more fault, which `answer` reports.
 
     def wait_until_ready(self) -> Any:
-        """Wait for the environments; return their spaces, a `Failure`, or why there are none."""
-        pipe, deadline = self._channel.pipe, time.monotonic() + _START_TIMEOUT
-        late = f"a worker did not start: its environments were not made within {_START_TIMEOUT:.0f} seconds"
-        if pipe.closed:  # it was killed
-            return f"the worker died (exit code {self._process.exitcode})"
-        if not connection.wait([pipe, self._process.sentinel], _START_TIMEOUT):
-            return late
+        """Wait for the environments; return their description, a `Failure`, or why there are none."""
         try:
-            with self._killed_at(deadline):
-                data = pipe.recv_bytes() if pipe.poll() else None
+            data = self._line.receive(time.monotonic() + _START_TIMEOUT, self._process.is_alive)[1]
         except TimeoutError:
-            return late
+            return (
+                f"a worker did not start: its environments were not made within {_START_TIMEOUT:.0f} seconds"
+            )
         except (EOFError, OSError):
-            data = None
-        if data is None:
-            self._process.join(1)
-            return f"a worker did not start: it ended with exit code {self._process.exitcode}"
-        found = pickle.loads(data)
-        self.is_ready = not isinstance(found, Failure)
-        return found
+            return f"a worker did not start: it ended with exit code {self._exit_code()}"
+        return pickle.loads(data)
 
-    def ask(self, half: int, name: str, call: bytes | None = None) -> None:
-        """Ask for a method call; without one, for a step with the actions in the block."""
-        channel = self._channel
-        channel.numbers[:] = [STEP if call is None else CALL, half, 0]
-        channel.go.release()
+    def set_up(self) -> Any:
+        """Share the block with it."""
+        self.send(0, "attach", self.pack("attach"))
+        with suppress(OSError):  # if it is dead, the reply says so
+            self.memory.send(self._line.socket)
+        answer = self.reply(time.monotonic() + _START_TIMEOUT)
+        return answer if isinstance(answer, str) else None
+
+    def send(self, half: int, name: str, call: bytes | None) -> None:
+        """Send a request, which has a number of its own."""
+        self._number += 1
+        self._channel.numbers[:3] = [self._number, STEP if call is None else CALL, half]
+        self._channel.go.release()
         if call is not None:
-            with suppress(OSError), self._killed_at(time.monotonic() + self._timeout, len(call)):
-                channel.pipe.send_bytes(call)  # if it is dead, the answer will say so
+            try:
+                self._line.send(self._number, call, time.monotonic() + self.timeout)
+            except TimeoutError:
+                self._is_cut = True
+            except OSError:
+                pass  # it is dead, and the answer will say so
 
     def reply(self, deadline: float) -> Any:
-        """Wait as `answer` does, for a worker that has started."""
-        channel = self._channel
+        """Wait as `answer` does; throw away answers to other requests."""
+        channel, number, is_alive = self._channel, self._number, True
+        if self._is_cut:
+            return "the worker did not answer in time"
         try:
-            while not channel.done.acquire(timeout=_POLL_SECONDS):
-                if not self._process.is_alive():
-                    if channel.done.acquire(block=False):  # it answered before it died
-                        break
-                    return f"the worker died (exit code {self._process.exitcode})"
-                if time.monotonic() > deadline:
+            while not (channel.done.acquire(timeout=POLL_SECONDS) and channel.numbers[3] == number):
+                if not is_alive:  # and has not answered before it died
+                    return self._describe_death()
+                is_alive = self._process.is_alive()
+                if is_alive and time.monotonic() > deadline:
                     return "the worker did not answer in time"
-            if not (size := channel.numbers[2]):
+            if not channel.numbers[4]:
                 return None
-            if not channel.pipe.poll(max(deadline - time.monotonic(), 0)):
-                return "the worker did not answer in time"
-            with self._killed_at(max(deadline, time.monotonic() + _READ_TIMEOUT), size):
-                data = channel.pipe.recv_bytes()
+            deadline, received = max(deadline, time.monotonic() + _READ_TIMEOUT), 0
+            while received != number:
+                received, data = self._line.receive(deadline, self._process.is_alive)
         except TimeoutError:
             return "the worker did not answer in time"
         except (EOFError, OSError):
-            self._process.join(1)
-            return f"the worker died (exit code {self._process.exitcode})"
+            return self._describe_death()
         return pickle.loads(data)
 
-    def request_close(self) -> None:
-        """Ask the worker to close its environments and end."""
-        if self._process is not None and self.is_ready and self._process.is_alive():
-            self.ask(0, "close", self.pack("close"))
+    def _describe_death(self) -> str:
+        return f"the worker died (exit code {self._exit_code()})"
+
+    def _exit_code(self) -> int | None:
+        process = self._process
+        if process.pid is not None:  # otherwise the fork server could not start it
+            process.join(1)
+        exit_code: int | None = process.exitcode
+        return exit_code
 
     def end(self, deadline: float) -> None:
-        """Wait until the process has ended, and kill it if it does not."""
-        if self._process is None or self._process.pid is None:
-            return
-        pipe, sentinel, data = self._channel.pipe, self._process.sentinel, None
-        if self.is_ready:
-            # An answer that nobody reads would keep it from ending.
-            with suppress(EOFError, OSError), self._killed_at(deadline):
-                while pipe in connection.wait([pipe, sentinel], max(deadline - time.monotonic(), 0)):
-                    data = pipe.recv_bytes()
-            self._process.join(max(deadline - time.monotonic(), 0))
-        self.kill()
-        found = None
-        with suppress(Exception):  # it may be an earlier answer, which need not unpickle
-            found = None if data is None else pickle.loads(data)
-        warn_of_failure(found)
-
-    @contextmanager
-    def _killed_at(self, deadline: float, size: float = math.inf) -> Iterator[None]:
-        """Kill the process and raise a `TimeoutError` if a message of this size is not through by a deadline.
-
-        This end of the pipe would wait for the rest of a message as long as a stopped process is alive.
-        """
-        if size <= _WHOLE:
-            yield
-            return
-        is_late = threading.Event()
-
-        def kill() -> None:
-            is_late.set()
-            self._process.kill()
-
-        timer = threading.Timer(max(deadline - time.monotonic(), 0), kill)
-        timer.start()
-        try:
-            yield
-        except (EOFError, OSError):
-            if is_late.is_set():
-                raise TimeoutError from None
-            raise
-        finally:
-            timer.cancel()
-            timer.join()
+        """Wait until the process has ended; read its answers, which would keep it from ending."""
+        number, data = 0, bytearray()
+        with suppress(EOFError, OSError):
+            while True:
+                number, data = self._line.receive(deadline, self._process.is_alive)
+        self._process.join(max(deadline - time.monotonic(), 0))
+        if number == self._number:
+            warn_of_failure(pickle.loads(data))
 
     def kill(self) -> None:
-        """End the process immediately."""
-        if self._process.pid is not None:
+        """End the process immediately; one that was just being started ends when its lifeline is closed."""
+        if self._lifeline is not None:
+            self._lifeline.close()
+        if self._process is not None and self._process.pid is not None:
             self._process.kill()
-            self._process.join()
-        self._channel.pipe.close()
-        self.is_ready = False  # what it has answered belongs to another step
+            self._process.join(_KILL_TIMEOUT)
+        if self._line is not None:
+            self._line.close()
+
+    def disown(self) -> None:
+        """Forget the process, in a process that was forked from its driver."""
+        self.is_closed, self._process = True, None
+        if self._lifeline is not None:
+            self._lifeline.close()  # the copy would keep the worker alive
+
+
+_WORKERS: weakref.WeakSet[_Worker] = weakref.WeakSet()
+
+
+def _end_all() -> None:
+    """End all workers at exit: before `multiprocessing` asks them to, and waits for those that refuse."""
+    for worker in list(_WORKERS):
+        worker.is_closed = True
+        worker.kill()
+
+
+def _disown_all() -> None:
+    for worker in list(_WORKERS):
+        worker.disown()
+
+
+atexit.register(_end_all)  # runs before what `multiprocessing` has registered, which is imported above
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_disown_all)
 
 
 def _refuse_while_importing() -> None:
