@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import warnings
 from functools import partial
@@ -330,3 +331,16 @@ def test_hindsight_replay_learns_from_the_same_transitions(kind: str, mode: Auto
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
     for name, weights in models[1].policy.state_dict().items():
         assert weights.equal(models[0].policy.state_dict()[name])
+
+
+def test_returns_of_episodes_are_logged(tmp_path: Path) -> None:
+    from stable_baselines3.common.logger import configure
+
+    venv = VecMonitor(sb3_vec_env(made("sync", [Counting] * 2)))
+    model = sb3.PPO("MlpPolicy", venv, n_steps=8, batch_size=16, n_epochs=1, seed=0, device="cpu")
+    model.set_logger(configure(str(tmp_path), ["json"]))
+    model.learn(16)
+    model.logger.close()
+    logged = json.loads((tmp_path / "progress.json").read_text().splitlines()[0])
+    assert logged["rollout/ep_len_mean"] == 3
+    assert logged["rollout/ep_rew_mean"] == 6.75

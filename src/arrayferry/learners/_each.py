@@ -66,7 +66,7 @@ def _call(env: gym.Env[Any, Any], name: str, /, *args: Any, **kwargs: Any) -> An
     return env.get_wrapper_attr(name)(*args, **kwargs)
 
 
-def _call_async(envs: AsyncVectorEnv, rows: Sequence[int], name: str, /, *args: Any, **kwargs: Any) -> Any:
+def _call_async(envs: Any, rows: Sequence[int], name: str, /, *args: Any, **kwargs: Any) -> list[Any]:
     # First, because an AttributeError would end the worker.
     asked = args[0] if name == "get_wrapper_attr" else name
     if not all(envs.call("has_wrapper_attr", asked)):
