@@ -8,6 +8,7 @@ import os
 import pickle
 import socket
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -118,6 +119,65 @@ class ProcessVectorEnv(WorkerVectorEnv):
 _GUARD = 'in a script, make the environments under `if __name__ == "__main__":`'
 
 
+class _Launch:
+    """A worker process that is being started, and what its driver keeps of it."""
+
+    def __init__(self, context: Any, task: Task) -> None:
+        self._context, self._task = context, task
+        self.process: Any = None
+        self.line: Any = None
+        self.lifeline: Any = None
+        self.channel: Any = None
+        self.error: BaseException | None = None
+        self._is_over = threading.Event()
+
+    def run(self) -> None:
+        """Start the process.
+
+        In a thread, where no signal handler runs: one that raises in the middle of it would end the fork
+        server, and with it all workers. A fork is better made without a second thread.
+        """
+        if self._context.get_start_method() == "fork":
+            self._run()
+        else:
+            threading.Thread(target=self._run).start()
+            self._is_over.wait()
+
+    def _run(self) -> None:
+        context = self._context
+        try:
+            mine, theirs = socket.socketpair()
+            self.line = Line(mine)
+            lifeline, self.lifeline = context.Pipe(duplex=False)
+            semaphores = context.Semaphore(0), context.Semaphore(0)
+            self.channel = Channel(*semaphores, context.RawArray("q", 5), theirs)
+            arguments = self._task, self.channel, lifeline
+            self.process = context.Process(target=work, args=arguments, daemon=True)
+            with theirs, lifeline:
+                self.process.start()
+        except BaseException as error:
+            self.error = error
+        finally:
+            self._is_over.set()
+
+    def kill(self) -> None:
+        """End the process immediately; it ends anyway when nobody has the other end of its lifeline."""
+        self._is_over.wait(_KILL_TIMEOUT)
+        if self.lifeline is not None:
+            self.lifeline.close()
+        if self.process is not None and self.process.pid is not None:
+            self.process.kill()
+            self.process.join(_KILL_TIMEOUT)
+        if self.line is not None:
+            self.line.close()
+
+    def disown(self) -> None:
+        """Forget the process, in a process that was forked from its driver."""
+        self.process = None
+        if self.lifeline is not None:
+            self.lifeline.close()  # this copy would keep the worker alive
+
+
 class _Worker(Worker):
     """The driver's side of a worker process."""
 
@@ -126,10 +186,8 @@ class _Worker(Worker):
     def __init__(self, context: Any, task: Task) -> None:
         super().__init__(task.rows)
         self._context, self._task, self._number = context, task, 0
-        self._process: Any = None
-        self._line: Any = None
         self._is_cut = False  # in the middle of a request
-        self._lifeline: Any = None
+        self._launch: _Launch | None = None
         _WORKERS.add(self)
 
     @property
@@ -142,21 +200,14 @@ class _Worker(Worker):
 
     def launch(self) -> None:
         """Start a process, with a channel of its own: a dead one may have left the last in any state."""
-        context = self._context
-        mine, theirs = socket.socketpair()
-        self._line, self._is_cut = Line(mine), False
-        lifeline, self._lifeline = context.Pipe(duplex=False)
-        semaphores = context.Semaphore(0), context.Semaphore(0)
-        self._channel = Channel(*semaphores, context.RawArray("q", 5), theirs)
-        self._process = context.Process(target=work, args=(self._task, self._channel, lifeline), daemon=True)
-        with theirs, lifeline:
-            try:
-                self._process.start()
-            except (EOFError, OSError) as error:
-                if not self.is_fresh:
-                    what = f"a worker process could not be started ({type(error).__name__})"
-                    raise WorkerError(what, self.start_hint) from error
-                # If the fork server was killed, that is one more fault, which `answer` reports.
+        self._launch = launch = _Launch(self._context, self._task)
+        launch.run()
+        # If a successor cannot be started, that is one more fault, which `answer` reports.
+        if launch.error is not None and not (self.is_fresh and isinstance(launch.error, (EOFError, OSError))):
+            what = f"a worker process could not be started ({type(launch.error).__name__})"
+            raise WorkerError(what, self.start_hint) from launch.error
+        self._process, self._line, self._channel = launch.process, launch.line, launch.channel
+        self._is_cut = False
 
     def wait_until_ready(self) -> Any:
         """Wait for the environments; return their description, a `Failure`, or why there are none."""
@@ -235,20 +286,15 @@ class _Worker(Worker):
             warn_of_failure(pickle.loads(data))
 
     def kill(self) -> None:
-        """End the process immediately; one that was just being started ends when its lifeline is closed."""
-        if self._lifeline is not None:
-            self._lifeline.close()
-        if self._process is not None and self._process.pid is not None:
-            self._process.kill()
-            self._process.join(_KILL_TIMEOUT)
-        if self._line is not None:
-            self._line.close()
+        """End the process immediately."""
+        if self._launch is not None:
+            self._launch.kill()
 
     def disown(self) -> None:
         """Forget the process, in a process that was forked from its driver."""
-        self.is_closed, self._process = True, None
-        if self._lifeline is not None:
-            self._lifeline.close()  # the copy would keep the worker alive
+        self.is_closed = True
+        if self._launch is not None:
+            self._launch.disown()
 
 
 _WORKERS: weakref.WeakSet[_Worker] = weakref.WeakSet()
