@@ -7,7 +7,7 @@ import socket
 import warnings
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -113,6 +113,24 @@ def test_infos_that_wrappers_of_the_vector_read_are_stacked() -> None:
     assert infos == [{"count": 1, "doubled": 2, 7: index, "TimeLimit.truncated": False} for index in range(2)]
 
 
+def test_infos_stay_as_they_were() -> None:
+    class Remembers(Counting):
+        seen: ClassVar = set[int]()
+        path: ClassVar = np.zeros(9)
+
+        def step(self, action: Any) -> Any:
+            *step, info = super().step(action)
+            self.seen.add(self.count)
+            self.path[self.count] = 1
+            return *step, {**info, "seen": self.seen, "in": {"path": self.path}}
+
+    venv = sb3_vec_env(SyncVectorEnv([partial(Remembers, 9)]))
+    venv.reset()
+    infos = [venv.step(np.zeros(1, int))[3][0] for _ in range(3)]
+    assert [info["seen"] for info in infos] == [{1}, {1, 2}, {1, 2, 3}]
+    assert [info["in"]["path"].sum() for info in infos] == [1, 2, 3]
+
+
 def test_torch_infos_are_numpy() -> None:
     torch = pytest.importorskip("torch")
 
@@ -207,9 +225,7 @@ def test_frames_only_in_the_mode_for_them(kind: str) -> None:
     venv.reset()
     assert [frame.shape for frame in venv.get_images()] == [(2, 2, 3)] * 2
     venv.close()
-    silent = sb3_vec_env(SyncVectorEnv([Reaching]))
-    with pytest.warns(UserWarning, match="rgb_array"):
-        assert silent.get_images() == [None]
+    assert sb3_vec_env(SyncVectorEnv([Reaching])).get_images() == [None]
 
 
 def test_options_with_arrays() -> None:
@@ -241,6 +257,13 @@ def test_step_async_starts_the_step(kind: str) -> None:
         assert venv.reset()[:, 0].tolist() == [0, 0]  # the step is dropped
         assert venv.step(np.zeros(2, int))[0][:, 0].tolist() == [1, 1]
         venv.close()
+
+
+def test_it_closes_during_a_step() -> None:
+    venv = sb3_vec_env(made("processes", [Counting] * 2))
+    venv.reset()
+    venv.step_async(np.zeros(2, int))
+    venv.close()
 
 
 def test_no_wrapper_misses_a_step() -> None:

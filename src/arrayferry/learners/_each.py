@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from arrayferry.wrappers.vector._batches import info_rows
 if TYPE_CHECKING:
     import gymnasium as gym
 
-__all__ = ["SEPARATE", "WITH_WORKERS", "as_given", "call_each", "is_each_in", "set_each", "with_scalars"]
+__all__ = ["SEPARATE", "WITH_WORKERS", "as_given", "call_each", "is_each_in", "with_scalars"]
 
 WITH_WORKERS = ProcessVectorEnv, RayVectorEnv
 # Vector environments that have an environment for each row; others are one object.
@@ -36,89 +37,74 @@ class _UnknownError(UnsupportedError, AttributeError):
 
 def call_each(envs: Any, rows: Sequence[int], name: str, /, *args: Any, **kwargs: Any) -> list[Any]:
     """Call a method of some environments; `get_wrapper_attr`, which all of them have, reads an attribute."""
-    if isinstance(envs, SyncVectorEnv):
-        return [_call(envs.envs[row], name, *args, **kwargs) for row in rows]
-    if isinstance(envs, WITH_WORKERS):
-        return list(envs.run_on(rows, _call, name, *args, **kwargs))
-    return _call_async(envs, rows, name, *args, **kwargs)
-
-
-def set_each(envs: Any, rows: Sequence[int], name: str, value: Any) -> None:
-    """Set an attribute of some environments; the successors of workers that die have it, too."""
-    if isinstance(envs, WITH_WORKERS):
-        envs.set_attr_of(rows, name, [value] * len(rows))
-    else:
-        call_each(envs, rows, "set_wrapper_attr", name, value)
+    if not isinstance(envs, AsyncVectorEnv):
+        return _run_on(envs, rows, _call, name, *args, **kwargs)
+    asked = args[0] if name == "get_wrapper_attr" else name
+    if not all(envs.call("has_wrapper_attr", asked)):  # asked first, because an error ends the worker
+        raise AttributeError(f"the environments have no attribute {asked!r}")
+    pipes: Any = [envs.parent_pipes[row] for row in rows]  # because `call` asks all environments
+    for pipe in pipes:
+        pipe.send(("_call", (name, args, kwargs)))
+    answers = [pipe.recv() for pipe in pipes]
+    not_asked = [True] * (envs.num_envs - len(rows))
+    envs._raise_if_errors([*(is_good for _, is_good in answers), *not_asked])
+    return [result for result, _ in answers]
 
 
 def is_each_in(envs: Any, rows: Sequence[int], wrapper_class: type) -> list[bool]:
     """Return of some environments whether they are in a wrapper."""
+    if isinstance(envs, AsyncVectorEnv):
+        what = "an AsyncVectorEnv cannot be asked for the wrappers of its environments"
+        raise _UnknownError(what, "use a ProcessVectorEnv; to evaluate a policy, VecMonitor(venv) will do")
+    # By name: unpickling a class would import its package, and what that needs, in every worker.
+    return _run_on(envs, rows, _is_in, _name_of(wrapper_class))
+
+
+def _run_on(envs: Any, rows: Sequence[int], function: Any, /, *args: Any, **kwargs: Any) -> list[Any]:
     if isinstance(envs, SyncVectorEnv):
-        return [any(isinstance(layer, wrapper_class) for layer in _layers(envs.envs[row])) for row in rows]
-    if isinstance(envs, WITH_WORKERS):
-        # By name: unpickling a class would import its package, and what that needs, in every worker.
-        return list(envs.run_on(rows, _is_in, _name_of(wrapper_class)))
-    what = f"an {type(envs).__name__} cannot be asked for the wrappers of its environments"
-    raise _UnknownError(what, "use a ProcessVectorEnv; to evaluate a policy, VecMonitor(venv) will do")
+        return [function(envs.envs[row], *args, **kwargs) for row in rows]
+    return list(envs.run_on(rows, function, *args, **kwargs))
 
 
 def _call(env: gym.Env[Any, Any], name: str, /, *args: Any, **kwargs: Any) -> Any:
     return env.get_wrapper_attr(name)(*args, **kwargs)
 
 
-def _call_async(envs: Any, rows: Sequence[int], name: str, /, *args: Any, **kwargs: Any) -> list[Any]:
-    # First, because an AttributeError would end the worker.
-    asked = args[0] if name == "get_wrapper_attr" else name
-    if not all(envs.call("has_wrapper_attr", asked)):
-        raise AttributeError(f"the environments have no attribute {asked!r}")
-    if rows == list(range(envs.num_envs)):
-        return list(envs.call(name, *args, **kwargs))
-    results = []
-    for row in rows:  # `call` cannot be told which
-        envs.parent_pipes[row].send(("_call", (name, args, kwargs)))
-        result, is_good = envs.parent_pipes[row].recv()
-        envs._raise_if_errors([is_good or other != row for other in range(envs.num_envs)])
-        results.append(result)
-    return results
-
-
-def _layers(env: gym.Env[Any, Any]) -> Iterator[gym.Env[Any, Any]]:
-    while isinstance(env, Wrapper):
-        yield env
+def _is_in(env: Any, name: str) -> bool:
+    while isinstance(env, Wrapper) and name not in map(_name_of, type(env).__mro__):
         env = env.env
+    return isinstance(env, Wrapper)
 
 
-def _is_in(env: gym.Env[Any, Any], name: tuple[str, str]) -> bool:
-    return any(name == _name_of(base) for layer in _layers(env) for base in type(layer).__mro__)
-
-
-def _name_of(cls: type) -> tuple[str, str]:
-    """Return what tells a class from others; workers may know the user's script by another name."""
-    return cls.__module__.replace("__mp_main__", "__main__"), cls.__qualname__
+def _name_of(cls: type) -> str:
+    """Return the name of a class; workers may know the user's script by another one."""
+    return f"{cls.__module__}.{cls.__qualname__}".replace("__mp_main__", "__main__")
 
 
 @contextmanager
-def as_given(envs: VectorEnv[Any, Any, Any]) -> Iterator[Callable[[Info], list[Info]]]:
+def as_given(envs: VectorEnv[Any, Any, Any], is_bare: bool) -> Iterator[Callable[[Info], list[Info]]]:
     """Yield a function from the infos of a step or reset in this context to those that each environment gave.
 
-    Gymnasium casts the infos of all environments to what the first one says: 0.5 next to 1 is 0.
+    Gymnasium casts the infos of all environments to what the first one says: 0.5 next to 1 is 0. That remains
+    unless the vector is bare: a wrapper may read them.
     """
     inner: Any = envs.unwrapped
-    given: list[Info] = [{} for _ in range(inner.num_envs)]
-    add = inner._add_info
+    add, given = inner._add_info, [dict[str, Any]() for _ in range(envs.num_envs)]
 
     def keep(infos: Info, info: Info, index: int) -> Info:
         given[index].update(info)
         is_fault = isinstance(inner, WITH_WORKERS) and "fault" in info  # which the vector itself reads
         return add(infos, info, index) if is_fault else infos
 
-    inner._add_info = keep
+    if is_bare:
+        inner._add_info = keep
     try:
-        yield lambda infos: [
-            {**row, **with_scalars(to_numpy(info))} for row, info in zip(info_rows(infos, len(given)), given)
-        ]
+        yield lambda infos: with_scalars(
+            # Copies, also of what is no array, such as a set: the environments may go on using it.
+            [{**row, **deepcopy(to_numpy(info))} for row, info in zip(info_rows(infos, len(given)), given)]
+        )
     finally:
-        del inner._add_info
+        vars(inner).pop("_add_info", None)
 
 
 def with_scalars(value: Any) -> Any:
