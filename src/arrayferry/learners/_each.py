@@ -99,10 +99,11 @@ def as_given(envs: VectorEnv[Any, Any, Any], is_bare: bool) -> Iterator[Callable
     if is_bare:
         inner._add_info = keep
     try:
-        yield lambda infos: with_scalars(
+        yield lambda infos: [
             # Copies, also of what is no array, such as a set: the environments may go on using it.
-            [{**row, **deepcopy(to_numpy(info))} for row, info in zip(info_rows(infos, len(given)), given)]
-        )
+            with_scalars({**row, **deepcopy(to_numpy(info))} if info else row)
+            for row, info in zip(info_rows(infos, len(given)), given)
+        ]
     finally:
         vars(inner).pop("_add_info", None)
 
