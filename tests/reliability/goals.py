@@ -20,6 +20,7 @@ _FILES = {
     "canaries": "R17",
     "states": "R18",
     "families": "R19 R20 R21 R22 R23 R24",
+    "interrupts": "R25 R26 R27",
 }
 
 NAMES = sorted(" ".join(_FILES.values()).split(), key=lambda name: int(name[1:]))

@@ -739,6 +739,108 @@ def test_the_last_observation_is_not_what_the_agent_made_of_it(make: Any, mode: 
     assert not np.shares_memory(last, first[1][0])
 
 
+@pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP, DISABLED])
+def test_a_successor_can_be_rendered(make: Any, mode: AutoresetMode) -> None:
+    class Draws(Dies):
+        metadata: Any = {"render_modes": ["rgb_array"]}  # noqa: RUF012
+        render_mode, count = "rgb_array", None
+
+        def render(self) -> Any:
+            if self.count is None:
+                raise gym.error.ResetNeeded("reset it first")
+            return np.full((2, 2, 3), self.np_random_seed % 256, np.uint8)
+
+    envs = make(fns(kind=Draws), 4, autoreset_mode=mode)
+    envs.reset(seed=5)
+    last, *_ = envs.step(np.zeros(4, int))
+    truncated = die(envs)[3]
+    frames = envs.render()
+    assert len(frames) == 4
+    if mode is DISABLED:
+        with pytest.raises(arrayferry.errors.UnsupportedError, match="whose episode is over"):
+            envs.step(np.zeros(4, int))
+        others = np.array([True, False, False, False])
+        assert np.array_equal(envs.reset(options={"reset_mask": others})[0][1], last[1])
+        envs.reset(options={"reset_mask": truncated})
+    elif mode is NEXT_STEP:
+        envs.step(np.zeros(4, int))
+        assert envs.get_attr("count")[1] == 0
+    assert np.array_equal(envs.render()[1], frames[1])  # of the episode that was seen
+    assert "fault" not in envs.step(np.zeros(4, int))[4]
+
+
+def test_each_environment_is_made_once_and_in_a_worker(make: Any, tmp_path: Path) -> None:
+    class Tells(Toy):
+        def __init__(self, index: int) -> None:
+            super().__init__(index)
+            with (tmp_path / str(index)).open("a") as file:
+                file.write(f"{os.getpid()} ")
+
+    make(fns(kind=Tells))
+    made = [(tmp_path / str(index)).read_text().split() for index in range(4)]
+    assert [len(pids) for pids in made] == [1] * 4
+    assert str(os.getpid()) not in {pid for pids in made for pid in pids}
+
+
+@pytest.mark.parametrize("index", [0, 3])
+def test_a_constructor_that_aborts_is_an_error(index: int) -> None:
+    env_fns = [*fns()]
+    env_fns[index] = os.abort
+    with pytest.raises(arrayferry.errors.WorkerError, match="it ended with exit code -6"):
+        ProcessVectorEnv(env_fns, workers=2)
+
+
+def test_it_is_described_by_its_environments(make: Any) -> None:
+    env_fns = [lambda: gym.make("CartPole-v1", render_mode="rgb_array")] * 2
+    ours, theirs = make(env_fns), SyncVectorEnv(env_fns)
+    assert ours.metadata == theirs.metadata
+    assert ours.render_mode == theirs.render_mode == "rgb_array"
+    assert ours.spec is theirs.spec is None
+    assert [spec.id for spec in ours.get_attr("spec")] == ["CartPole-v1"] * 2
+
+
+OWN_SPACE = """
+import sys
+import gymnasium as gym, numpy as np
+from arrayferry.scale import ProcessVectorEnv
+class OwnSpace(gym.spaces.Box):
+    pass
+class Env(gym.Env):
+    def __init__(self):
+        self.observation_space, self.action_space = OwnSpace(-1, 1, (2,)), gym.spaces.Discrete(2)
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, np.float32), {}
+    def step(self, action):
+        return np.ones(2, np.float32), 1.0, False, False, {}
+gym.register("Own-v0", Env, disable_env_checker=True, order_enforce=False)
+if __name__ == "__main__":
+    env_fns = [Env, lambda: Env(), lambda: gym.make("Own-v0").unwrapped]
+    for workers in (1, 3):
+        envs = ProcessVectorEnv(env_fns, workers, sys.argv[1])
+        assert type(envs.single_observation_space) is OwnSpace, type(envs.single_observation_space)
+        envs.reset(seed=0)
+        assert envs.step(np.zeros(3, int))[1].tolist() == [1, 1, 1]
+        envs.close()
+"""
+
+
+@pytest.mark.parametrize("context", ["forkserver", "spawn", "fork"])
+def test_a_space_of_the_script_s_own_is_one_class(tmp_path: Path, context: str) -> None:
+    (tmp_path / "script.py").write_text(OWN_SPACE)
+    command = [sys.executable, tmp_path / "script.py", context]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("context", ["forkserver", "spawn", "fork"])
+def test_a_script_on_stdin_is_told_what_helps(context: str) -> None:
+    command = [sys.executable, "-", context]
+    done = subprocess.run(command, input=OWN_SPACE, capture_output=True, text=True, timeout=120)
+    assert done.returncode == (0 if context == "fork" else 1), done.stderr
+    if context != "fork":
+        assert 'save the program in a file, or pass context="fork"' in done.stderr.splitlines()[-1]
+
+
 def test_a_worker_that_hangs_is_replaced(make: Any) -> None:
     envs = make(fns(kind=Hangs), 4, step_timeout=5)
     envs.reset(seed=0)

@@ -37,7 +37,6 @@ class Description(NamedTuple):
     action_space: spaces.Space[Any]
     metadata: dict[str, Any]
     render_mode: str | None
-    spec: Any = None
     others: Sequence[tuple[int, spaces.Space[Any], spaces.Space[Any]]] = ()
 
     @classmethod
@@ -50,7 +49,7 @@ class Description(NamedTuple):
             for index, env in enumerate(rest, 1)
             if (env.observation_space, env.action_space) != spaces
         ]
-        return cls(*spaces, first.metadata, first.render_mode, first.spec, others)
+        return cls(*spaces, first.metadata, first.render_mode, others)
 
     def check(self, start: int, expected: Sequence[Any]) -> None:
         """Refuse environments whose spaces are not the expected ones; `start` is the row of the first.

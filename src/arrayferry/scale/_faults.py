@@ -102,7 +102,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _describe(self, found: Description) -> None:
         self.metadata = {**found.metadata, "autoreset_mode": self.autoreset_mode}
-        self.render_mode, self.spec = found.render_mode, found.spec
+        self.render_mode = found.render_mode
         self.single_observation_space, self.single_action_space = found.observation_space, found.action_space
         self.observation_space = batch_space(found.observation_space, self.num_envs)
         self.action_space = batch_space(found.action_space, self.num_envs)
@@ -386,7 +386,13 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         return self._run_on("get_attr", None, get_attr, name)
 
     def render(self) -> tuple[Any, ...] | None:
-        """Return a frame of each environment."""
+        """Return a frame of each environment.
+
+        A successor that has had no reset yet gets one first, and the same again in the next step.
+        """
+        fresh = [worker for worker in self._workers if worker.is_fresh and not self._needs_reset]
+        calls = {worker: worker.pack("reset", self._new_seeds(worker), None) for worker in fresh}
+        self._call_workers("render", calls)
         return self._run_on("render", None, render)
 
     def run_on(
@@ -450,7 +456,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
             for worker, call in calls.items():
                 if attribute is not None:
                     worker.attributes = _with_attribute(worker, *attribute, call)
-                worker.ask(self._half, name, call)
+                worker.ask(self._half ^ 1, name, call)  # the other half: nothing is shown of it
             answers = self._collect(list(calls))
             for worker, answer in answers:
                 if isinstance(answer, Failure):

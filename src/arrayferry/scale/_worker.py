@@ -70,7 +70,7 @@ def work(task: Task, channel: Channel, lifeline: Any) -> None:
     line, who = Line(channel.socket), f"the worker of environments {task.rows.start} to {task.rows.stop - 1}"
     try:
         worker = _Worker(task, channel.socket)
-        description = dumps(worker.describe())
+        description = dumps(Description.of(worker.envs))
     except Exception as error:
         line.send(0, dumps(Failure(picklable(error, who))))
         return
@@ -127,15 +127,6 @@ class _Worker:
         self._last: list[Any] = [None] * len(self.envs)  # the last observation of each environment
         self._is_over = [False] * len(self.envs)
         self.is_closed = False
-
-    def describe(self) -> Description:
-        """Describe the environments; a spec that cannot be sent is left out."""
-        description = Description.of(self.envs)
-        try:
-            dumps(description.spec)
-        except Exception:
-            return description._replace(spec=None)
-        return description
 
     def attach(self) -> None:
         """Take the rows of this worker in the block, whose memory follows the request."""

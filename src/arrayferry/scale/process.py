@@ -22,7 +22,7 @@ from arrayferry._frameworks.jax import has_started
 from arrayferry.errors import OptionError, WorkerError
 from arrayferry.scale._arguments import counted, split
 from arrayferry.scale._block import Block
-from arrayferry.scale._driver import Worker, warn_of_failure
+from arrayferry.scale._driver import State, Worker, warn_of_failure
 from arrayferry.scale._faults import WorkerVectorEnv
 from arrayferry.scale._line import POLL_SECONDS, Line
 from arrayferry.scale._memory import SharedMemory
@@ -171,12 +171,6 @@ class _Launch:
         if self.line is not None:
             self.line.close()
 
-    def disown(self) -> None:
-        """Forget the process, in a process that was forked from its driver."""
-        self.process = None
-        if self.lifeline is not None:
-            self.lifeline.close()  # this copy would keep the worker alive
-
 
 class _Worker(Worker):
     """The driver's side of a worker process."""
@@ -292,9 +286,10 @@ class _Worker(Worker):
 
     def disown(self) -> None:
         """Forget the process, in a process that was forked from its driver."""
-        self.is_closed = True
-        if self._launch is not None:
-            self._launch.disown()
+        self.is_closed, self.state = True, State.DEAD
+        if self._launch is not None and self._launch.lifeline is not None:
+            self._launch.lifeline.close()  # this copy would keep the worker alive
+        self._launch = None
 
 
 _WORKERS: weakref.WeakSet[_Worker] = weakref.WeakSet()

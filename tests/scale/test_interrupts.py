@@ -1,0 +1,56 @@
+"""Whatever interrupts the driver, wherever: no row is ever that of an earlier request."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from scale import interrupts
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has other signals")
+
+
+@pytest.fixture(scope="module", params=[interrupts.NEXT_STEP, interrupts.SAME_STEP, interrupts.DISABLED])
+def envs(request: pytest.FixtureRequest) -> Iterator[Any]:
+    envs = interrupts.make(request.param)
+    yield envs
+    envs.close()
+
+
+@pytest.mark.parametrize("is_dead", [False, True], ids=["alive", "dead"])
+@pytest.mark.parametrize("call", interrupts.CALLS)
+def test_an_interrupt_at_a_line(envs: Any, call: str, is_dead: bool) -> None:
+    """A few lines each; all of them are goal R25."""
+    count = interrupts.count_lines(envs, call, is_dead)
+    for line in random.Random(call).sample(range(1, count + 1), 2 if is_dead else 4):
+        interrupts.interrupt_at(envs, call, is_dead, line)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [[signal.SIGINT], [signal.SIGINT] * 2, [signal.SIGTERM], [signal.SIGTERM, signal.SIGINT]],
+    ids=lambda numbers: " ".join(signal.Signals(number).name for number in numbers),
+)
+def test_signals_whose_handlers_raise(envs: Any, numbers: list[int]) -> None:
+    chance = random.Random(len(numbers))
+    for seed in range(4):
+        gaps = [chance.uniform(0.0005, 0.012) for _ in numbers]
+        interrupts.interrupt_by_signals(envs, numbers, gaps, seed)
+
+
+def test_a_worker_that_an_interrupt_has_cost_has_no_fault() -> None:
+    envs = interrupts.ProcessVectorEnv(interrupts.env_fns(), 2, max_faults=1)
+    try:
+        for line in (80, 100):
+            envs.reset(seed=0)
+            with pytest.raises(interrupts.Interrupted):
+                interrupts.Lines(line).run(lambda: envs.step(interrupts.ACTIONS))
+            for _ in range(2):
+                assert "fault" not in envs.reset(seed=0)[1]
+    finally:
+        envs.close()
