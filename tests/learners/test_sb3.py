@@ -167,19 +167,6 @@ def test_attributes_and_methods() -> None:
         venv.close()
 
 
-def test_some_environments_only() -> None:
-    sync, asynchronous = (
-        sb3_vec_env(vectors(SAME_STEP, kind=kind)) for kind in (SyncVectorEnv, AsyncVectorEnv)
-    )
-    assert sync.env_method("shout", "hi", indices=[1]) == ["HI"]
-    with pytest.raises(arrayferry.FerryError, match="only some environments"):
-        asynchronous.env_method("shout", "hi", indices=[1])
-    assert sync.env_is_wrapped(gym.wrappers.TimeLimit) == [False] * 3
-    limited = SyncVectorEnv([lambda: gym.wrappers.TimeLimit(Counting(), 5)], autoreset_mode=SAME_STEP)
-    assert sb3_vec_env(limited).env_is_wrapped(gym.wrappers.TimeLimit) == [True]
-    asynchronous.close()
-
-
 def test_options_go_to_the_environments() -> None:
     venv = sb3_vec_env(vectors(SAME_STEP))
     venv.set_options({"level": 3})

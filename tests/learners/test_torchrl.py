@@ -139,6 +139,65 @@ def test_final_observations_of_a_dict(mode: AutoresetMode) -> None:
         assert rollout["next", key][..., 1].tolist() == [[1, 2, 3, 1, 2, 3], [1, 2, 3, 4, 1, 2]]
 
 
+class Numbered(Counting):
+    """Observes the number of its episode too."""
+
+    episode = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.episode += 1
+        return super().reset(seed=seed, options=options)
+
+    def _observe(self, space: Any) -> Any:
+        return np.array([self.episode, self.count], np.float32)
+
+
+def numbered(mode: AutoresetMode) -> Any:
+    space = gym.spaces.Box(0, 999, (2,))
+    vector = gym.vector.SyncVectorEnv(
+        [lambda n=n: Numbered(space, n) for n in (2, 3, 7)], autoreset_mode=mode
+    )
+    return vector, torchrl_env(vector)
+
+
+@pytest.mark.parametrize("mode", NO_RESETS)
+@pytest.mark.parametrize("first", range(1, 9))
+def test_a_rollout_starts_with_what_the_environments_have_just_observed(
+    mode: AutoresetMode, first: int
+) -> None:
+    vector, env = numbered(mode)
+    for steps in (first, 2, 3, 1, 2):  # some end in a step that ends an episode
+        before = [one.episode for one in vector.envs]
+        rollout = env.rollout(steps, break_when_any_done=False)
+        episodes, counts = rollout["observation"][:, 0].T.tolist()
+        assert counts == [0, 0, 0]
+        assert episodes == [number + 1 for number in before]
+
+
+@pytest.mark.parametrize("mode", NO_RESETS)
+def test_a_rollout_in_pieces_is_the_long_one(mode: AutoresetMode) -> None:
+    whole = numbered(mode)[1].rollout(24, break_when_any_done=False)
+    _, env = numbered(mode)
+    pieces, now = [], env.reset()
+    for steps in (2, 1, 3, 6, 5, 7):
+        piece = env.rollout(steps, auto_reset=False, tensordict=now, break_when_any_done=False)
+        pieces.append(piece)
+        now = env.maybe_reset(step_mdp(piece[:, -1]))
+    for key in ("observation", ("next", "observation"), ("next", "done"), ("next", "reward")):
+        assert torch.cat([piece[key] for piece in pieces], 1).equal(whole[key])
+
+
+def test_some_environments_cannot_be_reset_after_all_were() -> None:
+    _, env = numbered(AutoresetMode.SAME_STEP)
+    mask = env.rollout(2, break_when_any_done=False)["next", "done"][:, -1]
+    assert mask.any()
+    now = env.reset()
+    with pytest.raises(RuntimeError, match="partially reset"):
+        env.reset(now.set("_reset", mask))
+    all_of_them = env.reset(now.set("_reset", torch.ones_like(mask)))
+    assert all_of_them["observation"][:, 1].tolist() == [0, 0, 0]
+
+
 @pytest.mark.parametrize(
     "space",
     [

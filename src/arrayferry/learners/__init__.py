@@ -23,6 +23,7 @@ def sb3_vec_env(envs: VectorEnv[Any, Any, Any]) -> GymnasiumVecEnv:
 
     The end of an episode is reported as in Stable-Baselines3: the observation is the next episode's first,
     `info["terminal_observation"]` the last one, and `info["TimeLimit.truncated"]` whether it was cut short.
+    Put `VecMonitor` around the result to have returns and lengths of episodes logged.
 
     Args:
         envs: the vector environment. Its autoreset mode must be SAME_STEP or DISABLED; or NEXT_STEP, if it is

@@ -36,7 +36,8 @@ class TensorDictVecEnv(VecEnv):  # type: ignore[misc]  # rsl_rl has no types
         self.max_episode_length = (
             getattr(envs.spec, "max_episode_steps", None) or torch.iinfo(torch.int32).max
         )
-        self.device, self.cfg = torch.device(device or "cpu"), dict[str, Any]()
+        self.device = torch.device("cpu" if device is None else device)  # 0 is a device
+        self.cfg: dict[str, Any] = {}
         self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
         self._obs, _ = self.envs.reset(seed=seed)
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pickle import dumps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as TheirStatistics
-from stable_baselines3.common.env_util import is_wrapped
 from stable_baselines3.common.vec_env import VecEnv
 
+from arrayferry._core.convert import convert
 from arrayferry.envs._environments import JaxVectorEnv
 from arrayferry.errors import UnsupportedError
-from arrayferry.scale import ProcessVectorEnv, RayVectorEnv
+from arrayferry.learners._each import SEPARATE, WITH_WORKERS, as_given, call_each, is_each_in, with_scalars
 from arrayferry.wrappers import wrap
 from arrayferry.wrappers._autoreset import autoreset_mode_of
-from arrayferry.wrappers.vector import RecordEpisodeStatistics
-from arrayferry.wrappers.vector._batches import info_rows, row_of
+from arrayferry.wrappers.vector import ArrayConversion, RecordEpisodeStatistics
+from arrayferry.wrappers.vector._batches import row_of
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -28,10 +29,11 @@ Info = dict[str, Any]
 
 _THEIRS = SyncVectorEnv, AsyncVectorEnv
 # Those that can reset some of their environments immediately, whatever their autoreset mode.
-_RESETTABLE = *_THEIRS, ProcessVectorEnv, RayVectorEnv, JaxVectorEnv
+_RESETTABLE = *SEPARATE, JaxVectorEnv
 
+_FAULT = ("fault", "fault_reason")
 # In a step that also resets, these infos are still about the episode that is over.
-_OF_THE_EPISODE = ("TimeLimit.truncated", "episode", "fault", "fault_reason")
+_OF_THE_EPISODE = ("TimeLimit.truncated", "episode", *_FAULT)
 
 
 class GymnasiumVecEnv(VecEnv):
@@ -39,61 +41,85 @@ class GymnasiumVecEnv(VecEnv):
 
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
         self._resets_itself = _resets_itself(envs)
-        self.envs = wrap(envs, "numpy")
+        self.envs: Any = wrap(envs, "numpy")
+        self._inner: Any = envs.unwrapped
+        self._is_separate = isinstance(self._inner, SEPARATE)
+        # Whether no wrapper reads infos, or would miss a step that is taken in two calls.
+        self._is_bare = self._is_separate and all(isinstance(one, ArrayConversion) for one in _layers(envs))
+        self._fault_names = _FAULT if isinstance(self._inner, WITH_WORKERS) else ()
+        self._is_started = False
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
 
     def reset(self) -> Any:
         """Reset all environments, with the seeds and options that were set."""
+        if self._is_started:  # as the base class promises, its result is dropped
+            self._step()
         options = self._options[0]
-        if any(one != options for one in self._options):
+        if any(one is not options and dumps(one) != dumps(options) for one in self._options):
             raise UnsupportedError(
                 "options differ between environments", "a vector environment takes one dict"
             )
-        obs, infos = self.envs.reset(seed=_as_one(self._seeds), options=options or None)
-        self.reset_infos = info_rows(infos, self.num_envs)
+        obs, self.reset_infos = self._reset_rows(seed=_as_one(self._seeds), options=options or None)
         self._reset_seeds()
         self._reset_options()
         return obs
 
     def step_async(self, actions: Any) -> None:
-        """Keep the actions for `step_wait`."""
+        """Start a step; a vector environment that cannot do that takes it in `step_wait`."""
         self._actions = actions
+        if self._is_bare and hasattr(self._inner, "step_async"):
+            self.envs.step_async(actions)
+            self._is_started = True
 
     def step_wait(self) -> tuple[Any, np.ndarray[Any, Any], np.ndarray[Any, Any], list[Info]]:
-        """Step all environments, and reset those whose episode is over."""
-        obs, reward, terminated, truncated, infos = self.envs.step(self._actions)
-        done = terminated | truncated
-        rows = info_rows(infos, self.num_envs)
-        for row, cut in zip(rows, truncated & ~terminated):
-            row["TimeLimit.truncated"] = bool(cut)
-        if done.any():
-            obs = self._next_episodes(obs, done, rows)
+        """Wait for the step of all environments, and reset those whose episode is over."""
+        with as_given(self.envs, self._is_bare) as rows_of:
+            obs, reward, terminated, truncated, infos = self._step()
+        rows, done, is_cut = rows_of(infos), terminated | truncated, truncated & ~terminated
+        if self._resets_itself:
+            for index in np.flatnonzero(done).tolist():
+                self._split_info(index, rows)
+        else:
+            obs = self._next_episodes(obs, done, is_cut, rows)
+        for row, cut in zip(rows, is_cut.tolist()):
+            row["TimeLimit.truncated"] = cut
         return obs, reward.astype(np.float32), done, rows
 
-    def _next_episodes(self, obs: Any, done: np.ndarray[Any, Any], rows: list[Info]) -> Any:
+    def _step(self) -> Any:
+        is_started, self._is_started = self._is_started, False
+        return self.envs.step_wait() if is_started else self.envs.step(self._actions)
+
+    def _reset_rows(self, **arguments: Any) -> tuple[Any, list[Info]]:
+        with as_given(self.envs, self._is_bare) as rows_of:
+            obs, infos = self.envs.reset(**arguments)
+        return obs, rows_of(infos)
+
+    def _split_info(self, index: int, rows: list[Info]) -> None:
+        """Separate the info of an episode's last step from that of the reset in the same step."""
+        row = rows[index]
+        if "final_obs" not in row:
+            what = f"{type(self._inner).__name__} resets itself, but its info has no final_obs"
+            raise UnsupportedError(what, "put it there, or use AutoresetMode.DISABLED")
+        about_episode = {"terminal_observation": with_scalars(convert(row.pop("final_obs"), "numpy"))}
+        names = self._fault_names if self._is_bare else _OF_THE_EPISODE
+        about_episode |= {name: row.pop(name) for name in names if name in row}
+        final = row.pop("final_info", None)  # without one, the info is for both episodes
+        self.reset_infos[index], rows[index] = row, {**(row if final is None else final), **about_episode}
+
+    def _next_episodes(self, obs: Any, done: Any, is_cut: Any, rows: list[Info]) -> Any:
         """Put the last observation of each episode that is over into its info; return the next episodes'."""
-        over = np.flatnonzero(done).tolist()
-        if self._resets_itself:
-            for index in over:
-                row = rows[index]
-                if "final_obs" not in row:
-                    what = (
-                        f"{type(self.envs.unwrapped).__name__} resets itself, but its info has no final_obs"
-                    )
-                    raise UnsupportedError(what, "put it there, or use AutoresetMode.DISABLED")
-                about_episode = {"terminal_observation": _with_scalars(row.pop("final_obs"))}
-                about_episode |= {name: row.pop(name) for name in _OF_THE_EPISODE if name in row}
-                if (final := row.pop("final_info", None)) is not None:  # else the info is for both episodes
-                    self.reset_infos[index], rows[index] = row, {**final, **about_episode}
-                else:
-                    self.reset_infos[index], rows[index] = dict(row), {**row, **about_episode}
-            return obs
-        for index in over:
-            rows[index]["terminal_observation"] = row_of(obs, index, self.num_envs)
-        new, infos = self.envs.reset(options={"reset_mask": done})
-        resets = info_rows(infos, self.num_envs)
-        for index in over:
-            self.reset_infos[index] = resets[index]
+        new, over = obs, done.copy()
+        while over.any():
+            new, infos = self._reset_rows(options={"reset_mask": over})
+            for index in np.flatnonzero(over).tolist():
+                rows[index]["terminal_observation"] = row_of(obs, index, self.num_envs)
+                self.reset_infos[index] = infos[index]
+            # A worker that dies while it resets some environments takes the episodes of others with it.
+            faults = [{name: info[name] for name in self._fault_names if name in info} for info in infos]
+            over = np.array(list(map(bool, faults))) & ~done
+            done[over] = is_cut[over] = True
+            for index in np.flatnonzero(over).tolist():
+                rows[index] |= faults[index]
         return new
 
     def close(self) -> None:
@@ -102,57 +128,57 @@ class GymnasiumVecEnv(VecEnv):
 
     # ---- what else the environments have ---------------------------------------------------------------
 
+    def has_attr(self, attr_name: str) -> bool:
+        """Return whether all environments have an attribute, even one that cannot be sent from a worker."""
+        if self._is_separate:
+            return all(self.env_method("has_wrapper_attr", attr_name))
+        return hasattr(self._inner, attr_name)
+
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """Return an attribute of each environment."""
-        envs: Any = self.envs.unwrapped
-        if hasattr(envs, "get_attr"):
-            values = list(envs.get_attr(attr_name))
-        else:  # one object for all
-            values = [getattr(envs, attr_name)] * self.num_envs
-        return [values[index] for index in self._get_indices(indices)]
+        if self._is_separate:
+            return self.env_method("get_wrapper_attr", attr_name, indices=indices)
+        return [getattr(self._inner, attr_name)] * len(self._rows(indices))
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         """Set an attribute of each environment."""
-        envs: Any = self.envs.unwrapped
-        chosen = list(self._get_indices(indices))
-        if not hasattr(envs, "set_attr"):
-            self._refuse_some(chosen, attr_name)
-            setattr(envs, attr_name, value)
-            return
-        everywhere = len(chosen) == self.num_envs
-        values = [value] * self.num_envs if everywhere else self.get_attr(attr_name)
-        for index in chosen:
-            values[index] = value
-        envs.set_attr(attr_name, values)
+        rows = self._rows(indices)
+        if isinstance(self._inner, WITH_WORKERS):  # a worker's successor has it, too
+            self._inner.set_attr_of(rows, attr_name, [value] * len(rows))
+        elif self._is_separate:
+            self.env_method("set_wrapper_attr", attr_name, value, indices=rows)
+        else:
+            self._refuse_some(rows, attr_name)
+            setattr(self._inner, attr_name, value)
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
         """Call a method of each environment."""
-        envs: Any = self.envs.unwrapped
-        chosen = list(self._get_indices(indices))
-        if isinstance(envs, SyncVectorEnv):
-            return [envs.envs[index].get_wrapper_attr(method_name)(*args, **kwargs) for index in chosen]
-        self._refuse_some(chosen, method_name)
-        if hasattr(envs, "call"):
-            return list(envs.call(method_name, *args, **kwargs))
-        return [getattr(envs, method_name)(*args, **kwargs)] * self.num_envs
+        rows = self._rows(indices)
+        if self._is_separate:
+            return call_each(self._inner, rows, method_name, *args, **kwargs)
+        if method_name != "compute_reward":  # of any goals: hindsight replay asks one environment for all
+            self._refuse_some(rows, method_name)
+        return [getattr(self._inner, method_name)(*args, **kwargs)] * len(rows)
 
     def env_is_wrapped(
         self, wrapper_class: type[gym.Wrapper[Any, Any, Any, Any]], indices: Any = None
     ) -> list[bool]:
-        """Return whether each environment is in such a wrapper; False if it is not in a `SyncVectorEnv`."""
-        envs = self.envs.unwrapped
-        inner = envs.envs if isinstance(envs, SyncVectorEnv) else None
-        chosen = self._get_indices(indices)
-        return [inner is not None and is_wrapped(inner[index], wrapper_class) for index in chosen]
+        """Return whether each environment is in such a wrapper; one object for all is in none."""
+        rows = self._rows(indices)
+        return is_each_in(self._inner, rows, wrapper_class) if self._is_separate else [False] * len(rows)
 
     def get_images(self) -> Sequence[Any]:
         """Return a frame of each environment."""
-        frames = self.envs.render()
+        frames = self.envs.render() if self.render_mode == "rgb_array" else None
         return [None] * self.num_envs if frames is None else list(frames)
 
-    def _refuse_some(self, chosen: list[int], name: str) -> None:
-        if len(chosen) < self.num_envs:
-            what = f"{name} for only some environments: {type(self.envs.unwrapped).__name__} takes it for all"
+    def _rows(self, indices: Any) -> list[int]:
+        rows = [indices] if isinstance(indices, np.integer) else self._get_indices(indices)
+        return [range(self.num_envs)[row] for row in rows]  # also counts from the end, as a list does
+
+    def _refuse_some(self, rows: list[int], name: str) -> None:
+        if len(rows) < self.num_envs:
+            what = f"{name} for only some environments: {type(self._inner).__name__} takes it for all"
             raise UnsupportedError(what, "leave indices out, or use a SyncVectorEnv")
 
 
@@ -194,12 +220,3 @@ def _as_one(seeds: list[int | None]) -> Any:
     if first is not None and seeds == list(range(first, first + len(seeds))):
         return first
     return None if all(seed is None for seed in seeds) else seeds
-
-
-def _with_scalars(obs: Any) -> Any:
-    """Return an observation with NumPy scalars instead of 0-d arrays, as in a Discrete space."""
-    if isinstance(obs, dict):
-        return {key: _with_scalars(one) for key, one in obs.items()}
-    if isinstance(obs, tuple):
-        return tuple(map(_with_scalars, obs))
-    return obs[()] if isinstance(obs, np.ndarray) and not obs.ndim else obs

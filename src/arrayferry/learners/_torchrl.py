@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
-from torchrl.envs import GymWrapper
+from torchrl.envs import GymWrapper, TransformedEnv, VecGymEnvTransform
 
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers import wrap
@@ -36,6 +36,20 @@ class AsDeclared(Forwarding, VectorWrapper):
         return obs, reward.unsqueeze(-1), terminated, truncated, info
 
 
+class FirstObservations(VecGymEnvTransform):  # type: ignore[misc]  # TorchRL has no types
+    """TorchRL's transform for vectors that reset themselves, with the right observations after a full reset.
+
+    It keeps what a step that also resets shows, to show it when those environments are reset. TorchRL shows
+    it after a reset of all environments too, when they are in another episode.
+    """
+
+    def _reset(self, tensordict: Any, tensordict_reset: Any) -> Any:
+        mask, done = tensordict.get("_reset", None), self._memo.get("done")
+        if done is not None and (mask is None or mask.all()):
+            self._memo["done"] = done & False
+        return super()._reset(tensordict, tensordict_reset)
+
+
 def make_env(env: Any, device: Any) -> EnvBase:
     """See `torchrl_env`."""
     dense: Any = {"dense_final": True} if isinstance(env, VectorEnv) else {}
@@ -43,7 +57,10 @@ def make_env(env: Any, device: Any) -> EnvBase:
     if isinstance(view, VectorEnv):
         _refuse_lost(view)
         view = AsDeclared(view)
-    return GymWrapper(view, device=device)
+    made = GymWrapper(view, device=device)
+    if isinstance(made, TransformedEnv):  # it resets itself
+        made.transform = FirstObservations()
+    return made
 
 
 def _refuse_lost(envs: VectorEnv[Any, Any, Any]) -> None:

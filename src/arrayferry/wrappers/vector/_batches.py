@@ -36,8 +36,9 @@ def info_rows(infos: dict[str, Any], count: int) -> list[dict[str, Any]]:
     """Return the infos of a vector environment as one dict for each of its environments."""
     assert isinstance(infos, dict)  # as in Gymnasium: not yet a list
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
+    masks = {f"_{key}" for key in infos}  # keys need not be text
     for key, values in infos.items():
-        if key.startswith("_") and key[1:] in infos:
+        if key in masks:
             continue
         mask = infos.get(f"_{key}")
         mask = [True] * count if mask is None else lift(None, mask)  # read from its device once

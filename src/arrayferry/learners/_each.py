@@ -1,0 +1,117 @@
+"""What each environment of a vector is asked, and what it says, wherever it is.
+
+Workers import this file, and need not have a learner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium import Wrapper
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
+
+from arrayferry.errors import UnsupportedError
+from arrayferry.scale import ProcessVectorEnv, RayVectorEnv
+from arrayferry.spaces.members import to_numpy
+from arrayferry.wrappers.vector._batches import info_rows
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+__all__ = ["SEPARATE", "WITH_WORKERS", "as_given", "call_each", "is_each_in", "with_scalars"]
+
+WITH_WORKERS = ProcessVectorEnv, RayVectorEnv
+# Vector environments that have an environment for each row; others are one object.
+SEPARATE = SyncVectorEnv, AsyncVectorEnv, *WITH_WORKERS
+
+Info = dict[str, Any]
+
+
+class _UnknownError(UnsupportedError, AttributeError):
+    """What `VecMonitor` takes for False, and nobody else."""
+
+
+def call_each(envs: Any, rows: Sequence[int], name: str, /, *args: Any, **kwargs: Any) -> list[Any]:
+    """Call a method of some environments; `get_wrapper_attr`, which all of them have, reads an attribute."""
+    if not isinstance(envs, AsyncVectorEnv):
+        return _run_on(envs, rows, _call, name, *args, **kwargs)
+    asked = args[0] if name == "get_wrapper_attr" else name
+    if not all(envs.call("has_wrapper_attr", asked)):  # asked first, because an error ends the worker
+        raise AttributeError(f"the environments have no attribute {asked!r}")
+    pipes: Any = [envs.parent_pipes[row] for row in rows]  # because `call` asks all environments
+    for pipe in pipes:
+        pipe.send(("_call", (name, args, kwargs)))
+    answers = [pipe.recv() for pipe in pipes]
+    not_asked = [True] * (envs.num_envs - len(rows))
+    envs._raise_if_errors([*(is_good for _, is_good in answers), *not_asked])
+    return [result for result, _ in answers]
+
+
+def is_each_in(envs: Any, rows: Sequence[int], wrapper_class: type) -> list[bool]:
+    """Return of some environments whether they are in a wrapper."""
+    if isinstance(envs, AsyncVectorEnv):
+        what = "an AsyncVectorEnv cannot be asked for the wrappers of its environments"
+        raise _UnknownError(what, "use a ProcessVectorEnv; to evaluate a policy, VecMonitor(venv) will do")
+    # By name: unpickling a class would import its package, and what that needs, in every worker.
+    return _run_on(envs, rows, _is_in, _name_of(wrapper_class))
+
+
+def _run_on(envs: Any, rows: Sequence[int], function: Any, /, *args: Any, **kwargs: Any) -> list[Any]:
+    if isinstance(envs, SyncVectorEnv):
+        return [function(envs.envs[row], *args, **kwargs) for row in rows]
+    return list(envs.run_on(rows, function, *args, **kwargs))
+
+
+def _call(env: gym.Env[Any, Any], name: str, /, *args: Any, **kwargs: Any) -> Any:
+    return env.get_wrapper_attr(name)(*args, **kwargs)
+
+
+def _is_in(env: Any, name: str) -> bool:
+    while isinstance(env, Wrapper) and name not in map(_name_of, type(env).__mro__):
+        env = env.env
+    return isinstance(env, Wrapper)
+
+
+def _name_of(cls: type) -> str:
+    """Return the name of a class; workers may know the user's script by another one."""
+    return f"{cls.__module__}.{cls.__qualname__}".replace("__mp_main__", "__main__")
+
+
+@contextmanager
+def as_given(envs: VectorEnv[Any, Any, Any], is_bare: bool) -> Iterator[Callable[[Info], list[Info]]]:
+    """Yield a function from the infos of a step or reset in this context to those that each environment gave.
+
+    Gymnasium casts the infos of all environments to what the first one says: 0.5 next to 1 is 0. That remains
+    unless the vector is bare: a wrapper may read them.
+    """
+    inner: Any = envs.unwrapped
+    add, given = inner._add_info, [dict[str, Any]() for _ in range(envs.num_envs)]
+
+    def keep(infos: Info, info: Info, index: int) -> Info:
+        given[index].update(info)
+        is_fault = isinstance(inner, WITH_WORKERS) and "fault" in info  # which the vector itself reads
+        return add(infos, info, index) if is_fault else infos
+
+    if is_bare:
+        inner._add_info = keep
+    try:
+        yield lambda infos: [
+            # Copies, also of what is no array, such as a set: the environments may go on using it.
+            with_scalars({**row, **deepcopy(to_numpy(info))} if info else row)
+            for row, info in zip(info_rows(infos, len(given)), given)
+        ]
+    finally:
+        vars(inner).pop("_add_info", None)
+
+
+def with_scalars(value: Any) -> Any:
+    """Return a structure with NumPy scalars instead of 0-d arrays, as in a Discrete space."""
+    if isinstance(value, dict):
+        return {key: with_scalars(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(with_scalars, value))
+    return value[()] if isinstance(value, np.ndarray) and not value.ndim else value
