@@ -47,7 +47,7 @@ def test_goal_holds(name):
 def test_the_goals_are_those_of_the_list():
     pytest.importorskip("torch")
     pytest.importorskip("jax")
-    assert [find_goal(name).name for name in NAMES] == [f"R{number}" for number in range(1, 28)]
+    assert [find_goal(name).name for name in NAMES] == [f"R{number}" for number in range(1, 31)]
     for goal in map(find_goal, NAMES):
         assert 0 < goal.thin <= goal.full
         assert goal.peer <= goal.full
