@@ -856,7 +856,9 @@ class Reading:
     x: Any = 0.0
 
 
-@pytest.mark.parametrize("value", ["text", Reading(), object(), 2**40, b"bytes"], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "value", ["text", Reading(), object(), 2**40, b"bytes"], ids=lambda value: type(value).__name__
+)
 @pytest.mark.parametrize("part", ["obs", "info"])
 def test_what_is_no_array_is_named_by_its_path(
     monkeypatch: pytest.MonkeyPatch, part: str, value: Any

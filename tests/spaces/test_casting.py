@@ -359,7 +359,7 @@ def test_many_rewards_are_cast_one_by_one() -> None:
         np.longdouble("1e39"),
         np.array([2**24 + 1]),
     ],
-    ids=repr,
+    ids=lambda reward: type(reward).__name__,
 )
 def test_reward_of_any_kind_that_does_not_fit_is_refused(reward: Any) -> None:
     env = arrayferry.wrap(Sloppy(reward=reward), "numpy", reward_dtype="float32")
