@@ -77,7 +77,7 @@ class _Single(Runner):
         self.write_into(block)
 
     def _answer(self, half: int, fits: bool, infos: list[tuple[int, bytes]]) -> Any:
-        block = self._block
+        block = self.block
         obs = block.observations[half]
         if obs is None and all(map(self._is_plain, self._last)):
             obs = self._last  # for the driver to stack
@@ -122,8 +122,8 @@ class _Several(ProcessVectorEnv):
             obs, infos = self.reset(seed=seeds, options=reset_options)
             return obs, None, infos.get("", [])
         if name == "set_attr":
-            attribute, values = arguments
-            name, arguments = "set_attr_of", (values, attribute, list(values.values()))
+            attribute, indices, values = arguments
+            name, arguments = "set_attr_of", (indices, attribute, values)
         return (getattr(self, name)(*arguments, **options),)
 
     def _add_info(self, infos: dict[str, Any], info: dict[str, Any], index: int) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from arrayferry._core.messages import count_of
 from arrayferry.errors import OptionError, UnsupportedError, WorkerError
 from arrayferry.scale._arguments import LONGEST_WAIT, seconds
 from arrayferry.scale._block import Block, copy_into, map_arrays
-from arrayferry.scale._driver import Attributes, ClosedError, Description, State, Worker
+from arrayferry.scale._driver import ClosedError, Description, State, Worker
 from arrayferry.scale._pickling import Failure
 from arrayferry.scale._worker import call, get_attr, render
 from arrayferry.wrappers._autoreset import known_autoreset_mode
@@ -317,7 +317,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _replace(self, worker: Worker, reason: str) -> None:
         """Start the successor of a worker that was lost."""
-        worker.faults, worker.faults_in_a_row = worker.faults + 1, worker.faults_in_a_row + 1
+        worker.faults_in_a_row += 1
         worker.replace()
         if worker.faults_in_a_row >= self._max_faults:
             worker.faults_in_a_row = 0
@@ -329,11 +329,13 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         worker.ask(self._half, "reset", worker.pack("reset", self._new_seeds(worker), None))
 
     def _new_seeds(self, worker: Worker) -> list[int | None]:
-        """Return the seeds for a successor."""
+        """Return the seeds for a successor: no other one, whatever it replaced, has had them."""
         return [
             None
             if seed is None
-            else int(np.random.SeedSequence([seed, index, worker.faults, self._layer]).generate_state(1)[0])
+            else int(
+                np.random.SeedSequence([seed, index, worker.successors, self._layer]).generate_state(1)[0]
+            )
             for index, seed in enumerate(self._seeds[worker.rows], worker.rows.start)
         ]
 
@@ -405,21 +407,19 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
     def _run_on(
         self, what: str, indices: Iterable[int] | None, function: Any, /, *args: Any, **kwargs: Any
     ) -> tuple[Any, ...]:
-        rows = self._rows_at(indices)
         if function is render:  # asked here, or by the driver of the actor that this is in
             fresh = [worker for worker in self._workers if worker.is_fresh and not self._needs_reset]
             resets = {worker: worker.pack("reset", self._new_seeds(worker), None) for worker in fresh}
             self._call_workers(what, resets)
+        parts = self._parts(indices)
         calls = {
-            worker: worker.pack(
-                "run_on", [row - worker.rows.start for row in part], function, *args, **kwargs
-            )
-            for worker, part in self._by_worker(rows).items()
+            worker: worker.pack("run_on", list(part.values()), function, *args, **kwargs)
+            for worker, part in parts.items()
         }
         results: dict[int, Any] = {}
         for worker, answer in self._call_workers(what, calls):
-            results.update(zip(self._by_worker(rows)[worker], answer[0]))
-        return tuple(results[row] for row in rows)
+            results.update(zip(parts[worker], answer[0]))
+        return tuple(results[place] for place in sorted(results))
 
     def set_attr(self, name: str, values: Any) -> None:
         """Set an attribute of each environment: one value for all, or a list with one for each."""
@@ -427,37 +427,45 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
 
     def set_attr_of(self, indices: Iterable[int] | None, name: str, values: Any) -> None:
         """Set an attribute of some environments, None for all: one value, or a list with one for each."""
-        rows = self._rows_at(indices)
+        parts = self._parts(indices)
+        count = sum(map(len, parts.values()))
         if not isinstance(values, (list, tuple)):
-            values = [values] * len(rows)
-        if len(values) != len(rows):
-            raise OptionError(f"{len(values)} values for {len(rows)} environments", "pass one for each")
-        value_of = dict(zip(rows, values))
-        calls = {
-            worker: worker.pack("set_attr", name, {row - worker.rows.start: value_of[row] for row in part})
-            for worker, part in self._by_worker(rows).items()
+            values = [values] * count
+        if len(values) != count:
+            raise OptionError(f"{len(values)} values for {count} environments", "pass one for each")
+        calls, attributes = {}, {}
+        for worker, part in parts.items():
+            indices = list(part.values())
+            calls[worker] = call = worker.pack("set_attr", name, indices, [values[place] for place in part])
+            attributes[worker] = worker.attributes_with(name, indices, call)
+        self._call_workers("set_attr", calls, attributes)
+
+    def _parts(self, indices: Iterable[int] | None) -> dict[Worker, dict[int, int]]:
+        """Return which of some environments each worker has: by place in `indices`, which of its own it is.
+
+        A negative index counts from the end, as in a list.
+        """
+        rows = range(self.num_envs)
+        chosen = rows if indices is None else [rows[index] for index in indices]
+        parts = {
+            worker: {
+                place: row - first for place, row in enumerate(chosen) if first <= row < worker.rows.stop
+            }
+            for worker in self._workers
+            for first in [worker.rows.start]
         }
-        self._call_workers("set_attr", calls, (name, rows))
-
-    def _rows_at(self, indices: Iterable[int] | None) -> list[int]:
-        """Return the rows of environments; a negative index counts from the end, as in a list."""
-        return list(range(self.num_envs)) if indices is None else [range(self.num_envs)[i] for i in indices]
-
-    def _by_worker(self, rows: Sequence[int]) -> dict[Worker, list[int]]:
-        """Return the rows of each worker that has some of them."""
-        parts = {worker: [row for row in rows if row in _range(worker.rows)] for worker in self._workers}
         return {worker: part for worker, part in parts.items() if part}
 
     def _call_workers(
-        self, name: str, calls: Mapping[Worker, bytes], attribute: tuple[str, Sequence[int]] | None = None
+        self, name: str, calls: Mapping[Worker, bytes], attributes: Mapping[Worker, Any] | None = None
     ) -> list[tuple[Worker, Any]]:
-        """Ask some workers for method calls, and return their answers; remember an attribute that is set."""
+        """Ask some workers for method calls, and return their answers; remember the attributes that are set."""
         with self._using_workers():
             needs_reset, self._needs_reset = self._needs_reset, True  # if this is interrupted
             before = {worker: worker.attributes for worker in calls}
             for worker, call in calls.items():
-                if attribute is not None:
-                    worker.attributes = _with_attribute(worker, *attribute, call)
+                if attributes is not None:
+                    worker.attributes = attributes[worker]
                 worker.ask(self._half ^ 1, name, call)  # the other half: nothing is shown of it
             answers = self._collect(list(calls))
             for worker, answer in answers:
@@ -520,21 +528,6 @@ def _kill_all(workers: Sequence[Worker]) -> None:
     for worker in workers:
         worker.is_closed = True
         worker.kill()
-
-
-def _with_attribute(worker: Worker, name: str, rows: Sequence[int], call: bytes) -> Attributes:
-    """Return the attributes that the caller has set, with one more; what it sets again is left out."""
-    rows = tuple(row for row in rows if row in _range(worker.rows))
-    kept = {
-        key: value
-        for key, value in worker.attributes.items()
-        if key[0] != name or not set(key[1]) <= set(rows)
-    }
-    return {**kept, (name, rows): call}
-
-
-def _range(rows: slice) -> range:
-    return range(rows.start, rows.stop)
 
 
 def _rows_of(space: spaces.Space[Any], actions: Any, rows: slice) -> Any:

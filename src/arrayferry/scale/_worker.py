@@ -82,11 +82,14 @@ def work(task: Task, channel: Channel, lifeline: Any) -> None:
             call = None if what == STEP else line.receive()[1]
         except EOFError:
             return
+        worker.number = number
         try:
             answer = worker.step(half) if call is None else worker.run(half, *pickle.loads(call))
             data = None if answer is None else dumps(answer)
         except Exception as error:
-            data = dumps(Failure(picklable(error, who)))
+            call, data = b"", dumps(Failure(picklable(error, who)))
+        if call is not None:  # what a step has written, it has said row by row
+            worker.block.answered[:] = number
         channel.numbers[3:] = [number, data is not None]
         channel.done.release()  # first, because writing to a full socket waits for its reader
         if data is not None:
@@ -126,7 +129,7 @@ class Runner:
         self._actions = batch_space(self.envs[0].action_space, len(self.envs))
         self._last: list[Any] = [None] * len(self.envs)  # the last observation of each environment
         self._is_over = [False] * len(self.envs)
-        self.is_closed = False
+        self.is_closed, self.number = False, 0  # of the request that is answered
 
     def describe(self) -> Description:
         """Describe the environments."""
@@ -140,19 +143,19 @@ class Runner:
 
     def write_into(self, block: Block) -> None:
         """Write what a step returns into a block with a row for each of these environments."""
-        self._block = block
+        self.block = block
         self._rows = [
             [map_arrays(itemgetter((index, ...)), half) for index in range(len(self.envs))]
-            for half in self._block.observations
+            for half in self.block.observations
         ]
 
     def step(self, half: int, actions: Any = None) -> Any:
         """Step the environments; the actions are in the block unless they are given."""
         if actions is None:
             # Copies, for the environments to keep.
-            actions = map_arrays(lambda array: array.copy(), self._block.actions)
+            actions = map_arrays(lambda array: array.copy(), self.block.actions)
         # Infos are pickled immediately, because environments may reuse their dicts and arrays.
-        block, mode, fits = self._block, self._mode, True
+        block, mode, fits = self.block, self._mode, True
         infos: list[tuple[int, bytes]] = []
         for index, (env, action) in enumerate(zip(self.envs, iterate(self._actions, actions), strict=True)):
             if self._is_over[index] and mode is not AutoresetMode.SAME_STEP:
@@ -175,6 +178,7 @@ class Runner:
             fits = self._show(half, index, obs) and fits
             if info:
                 infos.append((index, dumps(info)))
+            block.answered[index] = self.number
         return self._answer(half, fits, infos)
 
     def reset(self, half: int, seeds: Sequence[int | None], options: dict[str, Any] | None) -> Any:
@@ -210,7 +214,7 @@ class Runner:
         if not isinstance(result, (tuple, list)) or len(result) != 5:
             form = "(observation, reward, terminated, truncated, info)"
             return _wrong_length(result, form, f"step of {name}")
-        for what, value, target in zip(("reward", "terminated", "truncated"), result[1:4], self._block[2:]):
+        for what, value, target in zip(("reward", "terminated", "truncated"), result[1:4], self.block[2:]):
             try:
                 target[index] = value
             except (TypeError, ValueError):
@@ -229,7 +233,7 @@ class Runner:
         if fits:
             return (None, infos) if infos else None
         # Numbers, other dtypes, other types: stacked as Gymnasium does, which may raise.
-        target = self._block.observations[half]
+        target = self.block.observations[half]
         empty: Any = create_empty_array(self._space, len(self.envs)) if target is None else target
         try:
             obs = concatenate(self._space, self._last, empty)
@@ -261,9 +265,9 @@ class Runner:
         """Call a function with each of some environments, and return the results."""
         return [function(self.envs[index], *args, **kwargs) for index in indices]
 
-    def set_attr(self, name: str, values: dict[int, Any]) -> None:
+    def set_attr(self, name: str, indices: Sequence[int], values: Sequence[Any]) -> None:
         """Set an attribute of some environments, each to its value."""
-        for index, value in values.items():
+        for index, value in zip(indices, values):
             self.envs[index].set_wrapper_attr(name, value)
 
     def close(self) -> None:

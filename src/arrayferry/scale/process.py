@@ -54,8 +54,8 @@ class ProcessVectorEnv(WorkerVectorEnv):
     fault is not a transition: leave it out of what you learn from. With NEXT_STEP the row shows its last
     observation, and the next step shows the successor's first. With SAME_STEP it shows the successor's first,
     and `final_obs` is the last one seen. With DISABLED it shows the last one, until you reset it. The
-    successor's seeds derive from the seed, the environment's index and the number of faults, so that a crash
-    is not repeated.
+    successor's seeds derive from the seed, the environment's index and the number of workers it has had, so
+    that neither a crash nor an episode is repeated.
 
     The successor has the attributes that `set_attr` has set, and the seed and options of a reset under way.
 
@@ -236,10 +236,15 @@ class _Worker(Worker):
     def reply(self, deadline: float) -> Any:
         """Wait as `answer` does; throw away answers to other requests."""
         channel, number, is_alive = self._channel, self._number, True
+        answered, expected = self.block.answered, [number] * len(self.block.answered)
         if self._is_cut:
             return "the worker did not answer in time"
         try:
-            while not (channel.done.acquire(timeout=POLL_SECONDS) and channel.numbers[3] == number):
+            while not (
+                channel.done.acquire(timeout=POLL_SECONDS)
+                and channel.numbers[3] == number
+                and answered.tolist() == expected  # every row of it
+            ):
                 if not is_alive:  # and has not answered before it died
                     return self._describe_death()
                 is_alive = self._process.is_alive()
