@@ -15,7 +15,7 @@ from scale import endings, interrupts, successors
 MODES = [interrupts.NEXT_STEP, interrupts.SAME_STEP, interrupts.DISABLED]
 # Up to how many lines of the driver a call runs; where it runs fewer, the last trials interrupt nothing.
 LINES = {"masked reset": 200, "step": 260, "step_async and step_wait": 260, "reset": 290}
-LINES_IF_DEAD = {call: 620 for call in LINES}
+LINES_IF_DEAD = dict.fromkeys(LINES, 620)
 MOST_LINES = 350
 PLACES = [
     (mode, call, is_dead, line)

@@ -218,12 +218,11 @@ class Worker(ABC):
         return None
 
     def _refusal(self) -> Failure | None:
-        """Return what setting an attribute has raised before and after a reset: once, not in each successor."""
+        """Return what a setter has raised even after a reset; later successors are spared it."""
         for (name, _), failure in self._unset.items():
-            note = (
-                f"raised when what set_attr({name!r}, ...) had set was set again, in a new worker of {self}"
+            note_on(
+                failure.error, f"set_attr({name!r}, ...) of {self} was repeated in a new worker; not again"
             )
-            note_on(failure.error, f"{note}; it will not be set again")
             self.attributes = {key: self.attributes[key] for key in self.attributes if key not in self._unset}
             self._unset = {}
             return failure

@@ -9,7 +9,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
-from typing import Any, NamedTuple, NoReturn, cast
+from operator import methodcaller
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from gymnasium import error as gymnasium_errors
@@ -23,7 +24,7 @@ from arrayferry.scale._arguments import LONGEST_WAIT, seconds
 from arrayferry.scale._block import Block, copy_into, map_arrays
 from arrayferry.scale._driver import ClosedError, Description, State, Worker
 from arrayferry.scale._pickling import Failure
-from arrayferry.scale._worker import call, get_attr, render
+from arrayferry.scale._worker import call, render
 from arrayferry.wrappers._autoreset import known_autoreset_mode
 from arrayferry.wrappers._resets import mask_of, seeds_of
 
@@ -61,12 +62,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
     _layer = 0  # so that workers within workers get other seeds
 
     def __init__(
-        self,
-        num_envs: int,
-        workers: Any,
-        autoreset_mode: str | AutoresetMode,
-        timeout: Any,
-        max_faults: int,
+        self, num_envs: int, workers: Any, autoreset_mode: str | AutoresetMode, timeout: Any, max_faults: int
     ) -> None:
         self.num_envs = num_envs
         if not num_envs:
@@ -88,7 +84,10 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
             for worker in workers:  # all start in parallel
                 worker.timeout = self._timeout
                 worker.start()
-            descriptions = [_wait_until_ready(worker) for worker in workers]
+            descriptions = []
+            for worker in workers:
+                descriptions.append(_checked(worker, worker.wait_until_ready()))
+                worker.state = State.IDLE
             self._describe(descriptions[0])
             for worker, description in zip(workers, descriptions):
                 description.check(worker.rows.start, self._single_spaces)
@@ -96,7 +95,9 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
             self._block = self._make_block()
             for worker in workers:
                 worker.attach(self._block)
-                _set_up(worker)
+                worker.state = State.BUSY
+                _checked(worker, worker.set_up())
+                worker.state = State.IDLE
         except BaseException:
             self.close()
             raise
@@ -175,14 +176,13 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
                     what = f"{count} actions for {self.num_envs} environments"
                     raise OptionError(what, "pass one for each")
                 space = self.single_action_space
-                calls = [
-                    worker.pack("step", _rows_of(space, actions, worker.rows)) for worker in self._workers
-                ]
+                parts = [_rows_of(space, actions, worker.rows) for worker in self._workers]
+                calls = [worker.pack("step", part) for worker, part in zip(self._workers, parts)]
             self._needs_reset = True  # until all have answered
             self._half ^= 1
             for worker, call in zip(self._workers, calls):
                 if worker.is_fresh:
-                    self._ask_reset(worker)
+                    worker.ask(self._half, "reset", self._packed_reset(worker))
                 else:
                     worker.ask(self._half, "step", call)
 
@@ -221,7 +221,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
             infos: dict[str, Any] = {}
             for worker in asked:
                 if mask is not None and worker.is_fresh:  # rows outside the mask need an observation
-                    answer, infos = self._outlive(worker, self._reset_successor(worker), infos, None)
+                    answer, infos = self._outlive(worker, self._reset_successor(worker), infos)
                     self._take(worker, answer, {})
             for index, row_seed in enumerate(reset.seeds):
                 if row_seed is not None and (mask is None or mask[index]):  # without one, the last remains
@@ -230,14 +230,15 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
                 worker.ask(self._half, "reset", call)
             for worker, answer in self._answers(asked):
                 worker.is_fresh = False
-                infos = self._settle(worker, answer, infos, reset)
+                infos = self._take(worker, *self._outlive(worker, answer, infos, reset))
             self._is_lost[slice(None) if mask is None else mask] = False
             observations = self._observations()
             self._needs_reset = False
         return observations, infos
 
-    def _packed_reset(self, worker: Worker, reset: _Reset) -> bytes:
-        """Return the call that resets a worker's environments, or those of a mask."""
+    def _packed_reset(self, worker: Worker, reset: _Reset | None = None) -> bytes:
+        """Return the call that resets a worker's environments: as the caller asks, or a successor's alone."""
+        reset = reset or _Reset([None] * self.num_envs)
         seeds, options = reset.seeds[worker.rows], reset.options
         if reset.mask is not None:
             options = {**(options or {}), "reset_mask": reset.mask[worker.rows]}
@@ -299,24 +300,16 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             return infos
         slow = last is None
-        singles = deepcopy(self._slow_obs[rows]) if slow else list(iterate(self._batch_of(rows), last))
-        for index, one in zip(range(rows.start, rows.stop), singles):
-            infos = self._add_info(infos, {"final_obs": one, "final_info": {}}, index)
-        return self._settle(worker, self._reset_successor(worker), infos, None)
+        singles = deepcopy(self._slow_obs[rows]) if slow else iterate(self._batch_of(rows), last)
+        for index, obs in enumerate(singles, rows.start):
+            infos = self._add_info(infos, {"final_obs": obs, "final_info": {}}, index)
+        return self._take(worker, *self._outlive(worker, self._reset_successor(worker), infos))
 
     def _batch_of(self, rows: slice) -> Any:
         return batch_space(self.single_observation_space, rows.stop - rows.start)
 
     def _add_fault(self, worker: Worker, reason: str, infos: dict[str, Any]) -> dict[str, Any]:
-        """Replace a worker, and report the fault; raise if there were too many."""
-        self._replace(worker, reason)
-        self._is_lost[worker.rows] = self.autoreset_mode is AutoresetMode.DISABLED
-        for index in range(worker.rows.start, worker.rows.stop):
-            infos = self._add_info(infos, {"fault": True, "fault_reason": reason}, index)
-        return infos
-
-    def _replace(self, worker: Worker, reason: str) -> None:
-        """Start the successor of a worker that was lost."""
+        """Replace a worker that was lost, and report the fault; raise if there were too many."""
         worker.faults_in_a_row += 1
         worker.replace()
         if worker.faults_in_a_row >= self._max_faults:
@@ -324,41 +317,33 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
             often = f" {self._max_faults} times in a row, the last time" if self._max_faults > 1 else ""
             what = f"the worker of {worker} failed{often}: {reason}"
             raise WorkerError(what, "step these environments alone to see why, or raise max_faults")
-
-    def _ask_reset(self, worker: Worker) -> None:
-        worker.ask(self._half, "reset", worker.pack("reset", self._new_seeds(worker), None))
+        self._is_lost[worker.rows] = self.autoreset_mode is AutoresetMode.DISABLED
+        for index in range(worker.rows.start, worker.rows.stop):
+            infos = self._add_info(infos, {"fault": True, "fault_reason": reason}, index)
+        return infos
 
     def _new_seeds(self, worker: Worker) -> list[int | None]:
         """Return the seeds for a successor: no other one, whatever it replaced, has had them."""
+        numbers = worker.successors, self._layer
         return [
             None
             if seed is None
-            else int(
-                np.random.SeedSequence([seed, index, worker.successors, self._layer]).generate_state(1)[0]
-            )
+            else int(np.random.SeedSequence([seed, index, *numbers]).generate_state(1)[0])
             for index, seed in enumerate(self._seeds[worker.rows], worker.rows.start)
         ]
 
     def _reset_successor(self, worker: Worker, reset: _Reset | None = None) -> Any:
         """Reset a successor: on its own, as the caller asks, or both if the caller leaves some rows out."""
-        if reset is None or reset.mask is not None:
-            self._ask_reset(worker)
-            [(_, answer)] = self._answers([worker])
-            if reset is None or isinstance(answer, str):
+        if reset is not None and reset.mask is not None:
+            answer = self._reset_successor(worker)
+            if isinstance(answer, str):
                 return answer
             self._take(worker, answer, {})
         worker.ask(self._half, "reset", self._packed_reset(worker, reset))
-        [(_, answer)] = self._answers([worker])
-        return answer
-
-    def _settle(
-        self, worker: Worker, answer: Any, infos: dict[str, Any], reset: _Reset | None
-    ) -> dict[str, Any]:
-        """Take the answer to a reset, from a successor if there is none."""
-        return self._take(worker, *self._outlive(worker, answer, infos, reset))
+        return self._answers([worker])[0][1]
 
     def _outlive(
-        self, worker: Worker, answer: Any, infos: dict[str, Any], reset: _Reset | None
+        self, worker: Worker, answer: Any, infos: dict[str, Any], reset: _Reset | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Return the answer to a reset, from a successor if there is none; report each lost worker."""
         while isinstance(answer, str):
@@ -386,7 +371,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Return an attribute of each environment; unlike Gymnasium's, never call it."""
-        return self._run_on("get_attr", None, get_attr, name)
+        return self._run_on("get_attr", None, methodcaller("get_wrapper_attr", name))
 
     def render(self) -> tuple[Any, ...] | None:
         """Return a frame of each environment.
@@ -409,8 +394,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
     ) -> tuple[Any, ...]:
         if function is render:  # asked here, or by the driver of the actor that this is in
             fresh = [worker for worker in self._workers if worker.is_fresh and not self._needs_reset]
-            resets = {worker: worker.pack("reset", self._new_seeds(worker), None) for worker in fresh}
-            self._call_workers(what, resets)
+            self._call_workers(what, {worker: self._packed_reset(worker) for worker in fresh})
         parts = self._parts(indices)
         calls = {
             worker: worker.pack("run_on", list(part.values()), function, *args, **kwargs)
@@ -445,21 +429,16 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
 
         A negative index counts from the end, as in a list.
         """
-        rows = range(self.num_envs)
-        chosen = rows if indices is None else [rows[index] for index in indices]
-        parts = {
-            worker: {
-                place: row - first for place, row in enumerate(chosen) if first <= row < worker.rows.stop
-            }
-            for worker in self._workers
-            for first in [worker.rows.start]
-        }
-        return {worker: part for worker, part in parts.items() if part}
+        rows, parts = range(self.num_envs), {}
+        for place, row in enumerate(rows if indices is None else [rows[index] for index in indices]):
+            worker = next(worker for worker in self._workers if row < worker.rows.stop)
+            parts.setdefault(worker, {})[place] = row - worker.rows.start
+        return parts
 
     def _call_workers(
         self, name: str, calls: Mapping[Worker, bytes], attributes: Mapping[Worker, Any] | None = None
     ) -> list[tuple[Worker, Any]]:
-        """Ask some workers for method calls, and return their answers; remember the attributes that are set."""
+        """Ask some workers for method calls, and return their answers; remember attributes that are set."""
         with self._using_workers():
             needs_reset, self._needs_reset = self._needs_reset, True  # if this is interrupted
             before = {worker: worker.attributes for worker in calls}
@@ -507,21 +486,13 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
                     stack.callback(worker.end, deadline)
 
 
-def _wait_until_ready(worker: Worker) -> Description:
-    found = worker.wait_until_ready()
+def _checked(worker: Worker, found: Any) -> Any:
+    """Return what a worker that starts has said; raise what it has raised, or why there is nothing."""
     if isinstance(found, Failure):
         raise found.error
     if isinstance(found, str):
         raise WorkerError(found, worker.start_hint)
-    worker.state = State.IDLE
-    return cast("Description", found)
-
-
-def _set_up(worker: Worker) -> None:
-    worker.state = State.BUSY
-    if (reason := worker.set_up()) is not None:
-        raise WorkerError(reason, worker.start_hint)
-    worker.state = State.IDLE
+    return found
 
 
 def _kill_all(workers: Sequence[Worker]) -> None:

@@ -16,7 +16,6 @@ import cloudpickle
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
-from arrayferry._core.messages import with_article
 from arrayferry.errors import UnsupportedError
 from arrayferry.scale._arguments import make_env
 from arrayferry.scale._block import Block, copy_into, map_arrays
@@ -25,17 +24,12 @@ from arrayferry.scale._line import Line
 from arrayferry.scale._memory import receive_memory
 from arrayferry.scale._pickling import Failure, dumps, picklable
 
-try:
-    import fcntl
-except ImportError:  # on Windows
-    fcntl = None  # type: ignore[assignment]
-
 if TYPE_CHECKING:
     import socket
 
     import gymnasium as gym
 
-__all__ = ["CALL", "STEP", "Channel", "Runner", "Task", "call", "check_info", "get_attr", "render", "work"]
+__all__ = ["CALL", "STEP", "Channel", "Runner", "Task", "call", "render", "work"]
 
 # What the driver asks for: a step, or a method call, whose name and arguments come through the line.
 STEP, CALL = 1, 2
@@ -103,19 +97,17 @@ def _end_with(lifeline: Any) -> None:
     parent ends (`PR_SET_PDEATHSIG`): that may be the fork server, or a thread.
     """
     try:
+        import fcntl
+
         file = lifeline.fileno()
         fcntl.fcntl(file, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_ASYNC)
         if lifeline.poll():  # it was closed before
             os._exit(1)
-    except (AttributeError, OSError):  # on other systems
-        threading.Thread(target=_wait_for_end, args=(lifeline,), daemon=True).start()
-
-
-def _wait_for_end(lifeline: Any) -> None:
-    connection.wait([lifeline])
-    os._exit(1)
+    except (ImportError, AttributeError, OSError):  # on other systems
+        wait_for_end: Any = lambda: connection.wait([lifeline]) and os._exit(1)  # noqa: E731
+        threading.Thread(target=wait_for_end, daemon=True).start()
 
 
 class Runner:
@@ -170,7 +162,7 @@ class Runner:
                 except (TypeError, ValueError) as error:
                     raise self._explain(index, result, error) from error
                 if info:
-                    check_info(self._name(index), info)
+                    self._check_info(index, info)
             self._is_over[index] = is_over = block.terminated[index] or block.truncated[index]
             if is_over and mode is AutoresetMode.SAME_STEP:
                 infos.append((index, dumps({"final_obs": obs, "final_info": info})))
@@ -199,29 +191,39 @@ class Runner:
         try:
             _, info = result
         except (TypeError, ValueError) as error:
-            where = f"reset of {self._name(index)}"
-            raise _wrong_length(result, "(observation, info)", where) from error
+            raise self._misfit("reset", index, result, "(observation, info)", error) from error
         if info:
-            check_info(self._name(index), info)
+            self._check_info(index, info)
         return result
 
-    def _name(self, index: int) -> str:
-        return f"environment {self._task.rows.start + index}"
+    def _check_info(self, index: int, info: Any) -> None:
+        """Refuse an environment's info that is no dict, or could be taken for what a fault adds."""
+        if not hasattr(info, "items"):
+            raise self._misfit("info", index, info, "a dict")
+        if not _OURS.isdisjoint(info):
+            key = next(key for key in info if key in _OURS)
+            what = f"the key {key!r}, which reports the loss of a worker, cannot be the environment's"
+            hint = "rename it, in the environment or a wrapper around it"
+            raise UnsupportedError(what, hint, self._place("info", index))
+
+    def _place(self, what: str, index: int) -> str:
+        return f"{what} of environment {self._task.rows.start + index}"
+
+    def _misfit(self, what: str, index: int, value: Any, form: str, error: Any = None) -> Exception:
+        """Return the error about what an environment has returned."""
+        reason = f" ({error})" if error else ""
+        return _ReturnError(f"{value!r:.200}{reason}", f"return {form}", self._place(what, index))
 
     def _explain(self, index: int, result: Any, error: Exception) -> Exception:
         """Return the error about what a step has returned, with the place in it."""
-        name = self._name(index)
-        if not isinstance(result, (tuple, list)) or len(result) != 5:
-            form = "(observation, reward, terminated, truncated, info)"
-            return _wrong_length(result, form, f"step of {name}")
-        for what, value, target in zip(("reward", "terminated", "truncated"), result[1:4], self.block[2:]):
-            try:
-                target[index] = value
-            except (TypeError, ValueError):
-                kind = "number" if what == "reward" else "bool"
-                hint = f"return a single {kind}, such as {what}.item() of an array with one element"
-                return _ReturnError(f"{value!r:.200} is not a {kind} ({error})", hint, f"{what} of {name}")
-        return error
+        if isinstance(result, (tuple, list)) and len(result) == 5:
+            for what, value, target in zip(("reward", "terminated", "truncated"), result[1:], self.block[2:]):
+                try:
+                    target[index] = value
+                except (TypeError, ValueError):
+                    return self._misfit(what, index, value, "a single number", error)
+        form = "(observation, reward, terminated, truncated, info)"
+        return self._misfit("step", index, result, form, error)
 
     def _show(self, half: int, index: int, obs: Any) -> bool:
         """Write an observation into its row; return whether it has the row's form."""
@@ -237,21 +239,19 @@ class Runner:
         empty: Any = create_empty_array(self._space, len(self.envs)) if target is None else target
         try:
             obs = concatenate(self._space, self._last, empty)
-        except Exception as error:
-            raise self._misfit(error) from error
+        except Exception:
+            self._refuse_misfits()
+            raise
         return (obs if target is None else None), infos
 
-    def _misfit(self, error: Exception) -> Exception:
-        """Return the error about the first observation that cannot be stacked."""
+    def _refuse_misfits(self) -> None:
+        """Raise an error about the first observation that cannot be stacked."""
         for index, obs in enumerate(self._last):
+            empty: Any = create_empty_array(self._space, 1)
             try:
-                empty: Any = create_empty_array(self._space, 1)
                 concatenate(self._space, [obs], empty)
-            except Exception as cause:
-                what = f"{obs!r:.200} does not have the shape of the space {self._space} ({cause})"
-                hint = "return a member of the observation space"
-                return _ReturnError(what, hint, f"observation of {self._name(index)}")
-        return error
+            except Exception as error:
+                raise self._misfit("observation", index, obs, f"a member of {self._space}", error) from error
 
     def run(self, half: int, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run a method of this worker, and return its answer."""
@@ -282,36 +282,14 @@ class _ReturnError(UnsupportedError, ValueError):
     """What an environment has returned cannot be used; NumPy raises one or the other, too."""
 
 
-def _wrong_length(result: Any, form: str, where: str) -> Exception:
-    length = f" of {len(result)}" if isinstance(result, (tuple, list)) else ""
-    return _ReturnError(f"{with_article(type(result).__name__)}{length}", f"return {form}", where)
-
-
 # What a fault adds to the infos, with the masks of these keys.
 _OURS = frozenset(["fault", "fault_reason", "_fault", "_fault_reason"])
-
-
-def check_info(name: str, info: Any) -> None:
-    """Refuse an environment's info that is no dict, or could be taken for what a fault adds."""
-    if not hasattr(info, "items"):
-        raise _ReturnError(with_article(type(info).__name__), "return a dict", f"info of {name}")
-    if not _OURS.isdisjoint(info):
-        key = next(key for key in info if key in _OURS)
-        what = f"the key {key!r}, which is how the loss of a worker is reported, cannot be the environment's"
-        raise UnsupportedError(
-            what, "rename it, in the environment or a wrapper around it", f"info of {name}"
-        )
 
 
 def call(env: gym.Env[Any, Any], name: str, /, *args: Any, **kwargs: Any) -> Any:
     """Call a method of an environment, or get an attribute that is not callable."""
     attribute = env.get_wrapper_attr(name)
     return attribute(*args, **kwargs) if callable(attribute) else attribute
-
-
-def get_attr(env: gym.Env[Any, Any], name: str) -> Any:
-    """Return an attribute of an environment, without calling it."""
-    return env.get_wrapper_attr(name)
 
 
 def render(env: gym.Env[Any, Any]) -> Any:
