@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gymnasium import error as gymnasium_errors
 
 from arrayferry._core.messages import note_on, warn_caller
-from arrayferry.errors import UnsupportedError, WorkerError
+from arrayferry.errors import UnsupportedError
 from arrayferry.scale._arguments import check_spaces
 from arrayferry.scale._block import Block, copy_into
 from arrayferry.scale._pickling import Failure, dumps_by_value
@@ -31,33 +31,12 @@ class ClosedError(UnsupportedError, gymnasium_errors.ClosedEnvironmentError):
 
 
 class Description(NamedTuple):
-    """What a worker says about its environments: about the first, and the spaces of those that differ."""
+    """What a worker says about its environments, which have the same spaces."""
 
     observation_space: spaces.Space[Any]
     action_space: spaces.Space[Any]
     metadata: dict[str, Any]
     render_mode: str | None
-    others: Sequence[tuple[int, spaces.Space[Any], spaces.Space[Any]]] = ()
-
-    @classmethod
-    def of(cls, envs: Sequence[Any]) -> Description:
-        """Describe some environments."""
-        first, *rest = envs
-        spaces = first.observation_space, first.action_space
-        others = [
-            (index, env.observation_space, env.action_space)
-            for index, env in enumerate(rest, 1)
-            if (env.observation_space, env.action_space) != spaces
-        ]
-        return cls(*spaces, first.metadata, first.render_mode, others)
-
-    def check(self, start: int, expected: Sequence[Any]) -> None:
-        """Refuse environments whose spaces are not the expected ones; `start` is the row of the first.
-
-        Here, not in the worker, a class of the user's script is the same for all.
-        """
-        for index, *found in [(0, *self[:2]), *self.others]:
-            check_spaces(start + index, found, expected)
 
 
 class State(Enum):
@@ -155,12 +134,7 @@ class Worker(ABC):
     def attributes_with(self, name: str, indices: Sequence[int], call: bytes) -> dict[AttributeKey, bytes]:
         """Return the attributes with one more; what it sets again is left out."""
         key = name, tuple(indices)
-        kept = {
-            other: self.attributes[other]
-            for other in self.attributes
-            if other[0] != name or not set(other[1]) <= set(indices)
-        }
-        return {**kept, key: call}
+        return {**{other: self.attributes[other] for other in self.attributes if other != key}, key: call}
 
     def ask(self, half: int, name: str, call: bytes | None = None) -> None:
         """Ask for a method call; without one, for a step with the actions in the block.
@@ -194,12 +168,8 @@ class Worker(ABC):
         """Wait for a successor, and set what the caller had set; return a `Failure`, or why there is none."""
         found = self.wait_until_ready()
         if isinstance(found, Description):
-            try:
-                found.check(self.rows.start, self.spaces)
-            except WorkerError as error:
-                found = Failure(error)
-            else:
-                found = self.set_up() or self._set_attributes(self.attributes, timeout)
+            check_spaces(self.rows.start, found, self.spaces)
+            return self.set_up() or self._set_attributes(self.attributes, timeout)
         if isinstance(found, Failure):
             self.stop("the environments of the worker could not be made")
         return found
@@ -220,9 +190,7 @@ class Worker(ABC):
     def _refusal(self) -> Failure | None:
         """Return what a setter has raised even after a reset; later successors are spared it."""
         for (name, _), failure in self._unset.items():
-            note_on(
-                failure.error, f"set_attr({name!r}, ...) of {self} was repeated in a new worker; not again"
-            )
+            note_on(failure.error, f"from set_attr({name!r}, ...), repeated once in a new worker of {self}")
             self.attributes = {key: self.attributes[key] for key in self.attributes if key not in self._unset}
             self._unset = {}
             return failure

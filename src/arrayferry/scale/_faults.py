@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import time
 import weakref
@@ -20,15 +21,15 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 
 from arrayferry._core.messages import count_of
 from arrayferry.errors import OptionError, UnsupportedError, WorkerError
-from arrayferry.scale._arguments import LONGEST_WAIT, seconds
+from arrayferry.scale._arguments import LONGEST_WAIT, check_spaces, counted, seconds
 from arrayferry.scale._block import Block, copy_into, map_arrays
 from arrayferry.scale._driver import ClosedError, Description, State, Worker
-from arrayferry.scale._pickling import Failure
-from arrayferry.scale._worker import call, render
+from arrayferry.scale._pickling import Failure, pickled
+from arrayferry.scale._worker import Task, call, render
 from arrayferry.wrappers._autoreset import known_autoreset_mode
 from arrayferry.wrappers._resets import mask_of, seeds_of
 
-__all__ = ["WorkerVectorEnv"]
+__all__ = ["WorkerVectorEnv", "kill_all"]
 
 
 class _PendingError(UnsupportedError, gymnasium_errors.AlreadyPendingCallError):
@@ -62,36 +63,40 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
     _layer = 0  # so that workers within workers get other seeds
 
     def __init__(
-        self, num_envs: int, workers: Any, autoreset_mode: str | AutoresetMode, timeout: Any, max_faults: int
+        self, env_fns: Any, workers: Any, autoreset_mode: str | AutoresetMode, timeout: Any, max_faults: int
     ) -> None:
-        self.num_envs = num_envs
-        if not num_envs:
-            raise OptionError("env_fns is empty", "pass a function for each environment")
+        self.num_envs = counted(env_fns)
         if workers is not None:
             count_of("workers", workers, ", or None")
         self.autoreset_mode = known_autoreset_mode(autoreset_mode)
         self._timeout, self._max_faults = seconds("step_timeout", timeout), count_of("max_faults", max_faults)
         self._half, self._needs_reset, self._pending, self._in_use = 0, True, False, False
-        self._seeds: list[int | None] = [None] * num_envs
-        self._is_lost = np.zeros(num_envs, bool)  # by a fault, and only the caller resets it
-        self._slow_obs: list[Any] = [None] * num_envs  # for spaces without a fixed shape
+        self._seeds: list[int | None] = [None] * self.num_envs
+        self._is_lost = np.zeros(self.num_envs, bool)  # by a fault, and only the caller resets it
+        self._slow_obs: list[Any] = [None] * self.num_envs  # for spaces without a fixed shape
+
+    def _tasks(self, env_fns: Sequence[Any], workers: int) -> list[Task]:
+        """Return what each of some workers is to do."""
+        bounds = np.linspace(0, self.num_envs, min(workers, self.num_envs) + 1).round().astype(int).tolist()
+        parts = [slice(start, stop) for start, stop in itertools.pairwise(bounds)]
+        shared = self.num_envs, self.autoreset_mode
+        return [Task(pickled(env_fns[rows]), rows, *shared) for rows in parts]
 
     def _start(self, workers: Sequence[Worker]) -> None:
         """Start the workers, and learn from them what their environments are like."""
         self._workers = workers
-        weakref.finalize(self, _kill_all, workers).atexit = False
+        weakref.finalize(self, kill_all, workers).atexit = False
         try:
             for worker in workers:  # all start in parallel
                 worker.timeout = self._timeout
                 worker.start()
-            descriptions = []
             for worker in workers:
-                descriptions.append(_checked(worker, worker.wait_until_ready()))
+                found = _checked(worker, worker.wait_until_ready())
                 worker.state = State.IDLE
-            self._describe(descriptions[0])
-            for worker, description in zip(workers, descriptions):
-                description.check(worker.rows.start, self._single_spaces)
+                if worker is workers[0]:
+                    self._describe(found)
                 worker.spaces = self._single_spaces
+                check_spaces(worker.rows.start, found, worker.spaces)
             self._block = self._make_block()
             for worker in workers:
                 worker.attach(self._block)
@@ -274,12 +279,8 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         obs, found = answer
         if obs is not None:
             self._slow_obs[worker.rows] = list(iterate(self._batch_of(worker.rows), obs))
-        return self._add_infos(infos, found, worker.rows)
-
-    def _add_infos(self, infos: dict[str, Any], found: Any, rows: slice) -> dict[str, Any]:
-        """Stack infos one by one, in the order of the environments, so that their dtypes are Gymnasium's."""
-        for index, info in found:
-            infos = self._add_info(infos, pickle.loads(info), rows.start + index)
+        for index, info in found:  # one by one, in their order, so that the dtypes are Gymnasium's
+            infos = self._add_info(infos, pickle.loads(info), worker.rows.start + index)
         return infos
 
     def _observations(self) -> Any:
@@ -324,13 +325,12 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _new_seeds(self, worker: Worker) -> list[int | None]:
         """Return the seeds for a successor: no other one, whatever it replaced, has had them."""
-        numbers = worker.successors, self._layer
-        return [
-            None
-            if seed is None
-            else int(np.random.SeedSequence([seed, index, *numbers]).generate_state(1)[0])
-            for index, seed in enumerate(self._seeds[worker.rows], worker.rows.start)
-        ]
+        seeds = self._seeds[worker.rows]
+        for place, seed in enumerate(seeds):
+            if seed is not None:
+                words = [seed, worker.rows.start + place, worker.successors, self._layer]
+                seeds[place] = int(np.random.SeedSequence(words).generate_state(1)[0])
+        return seeds
 
     def _reset_successor(self, worker: Worker, reset: _Reset | None = None) -> Any:
         """Reset a successor: on its own, as the caller asks, or both if the caller leaves some rows out."""
@@ -495,8 +495,9 @@ def _checked(worker: Worker, found: Any) -> Any:
     return found
 
 
-def _kill_all(workers: Sequence[Worker]) -> None:
-    for worker in workers:
+def kill_all(workers: Iterable[Worker]) -> None:
+    """End workers immediately, and for good."""
+    for worker in list(workers):
         worker.is_closed = True
         worker.kill()
 

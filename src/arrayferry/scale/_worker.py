@@ -17,11 +17,10 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 from arrayferry.errors import UnsupportedError
-from arrayferry.scale._arguments import make_env
+from arrayferry.scale._arguments import check_spaces, make_env
 from arrayferry.scale._block import Block, copy_into, map_arrays
 from arrayferry.scale._driver import Description
-from arrayferry.scale._line import Line
-from arrayferry.scale._memory import receive_memory
+from arrayferry.scale._line import Line, receive_memory
 from arrayferry.scale._pickling import Failure, dumps, picklable
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class Channel(NamedTuple):
     """How a worker and its driver talk: semaphores, a few shared numbers, and a line for what is rare.
 
     The `numbers` are those of a request (its own number, what is asked for, which half of the block to
-    write) and of an answer (the number of the request that it belongs to, and whether the line has more).
+    write), and whether the line has more of the answer, whose number is in its rows of the block.
     """
 
     go: Any
@@ -84,7 +83,7 @@ def work(task: Task, channel: Channel, lifeline: Any) -> None:
             call, data = b"", dumps(Failure(picklable(error, who)))
         if call is not None:  # what a step has written, it has said row by row
             worker.block.answered[:] = number
-        channel.numbers[3:] = [number, data is not None]
+        channel.numbers[3] = data is not None
         channel.done.release()  # first, because writing to a full socket waits for its reader
         if data is not None:
             line.send(number, data)
@@ -117,6 +116,9 @@ class Runner:
         env_fns: list[Callable[[], gym.Env[Any, Any]]] = cloudpickle.loads(task.env_fns)
         self._task, self._mode, self._socket = task, task.autoreset_mode, line
         self.envs = [make_env(env_fn) for env_fn in env_fns]
+        self._spaces = [(env.observation_space, env.action_space) for env in self.envs]
+        for row, spaces in enumerate(self._spaces, task.rows.start):
+            check_spaces(row, spaces, self._spaces[0], task.rows.start)
         self._space = self.envs[0].observation_space
         self._actions = batch_space(self.envs[0].action_space, len(self.envs))
         self._last: list[Any] = [None] * len(self.envs)  # the last observation of each environment
@@ -125,13 +127,13 @@ class Runner:
 
     def describe(self) -> Description:
         """Describe the environments."""
-        return Description.of(self.envs)
+        return Description(*self._spaces[0], self.envs[0].metadata, self.envs[0].render_mode)
 
     def attach(self) -> None:
         """Take the rows of this worker in the block, whose memory follows the request."""
         assert self._socket is not None
-        memory, spaces = receive_memory(self._socket), (self._space, self.envs[0].action_space)
-        self.write_into(Block.over(memory, *spaces, self._task.num_envs).rows(self._task.rows))
+        memory = receive_memory(self._socket)
+        self.write_into(Block.over(memory, *self._spaces[0], self._task.num_envs).rows(self._task.rows))
 
     def write_into(self, block: Block) -> None:
         """Write what a step returns into a block with a row for each of these environments."""
@@ -202,17 +204,14 @@ class Runner:
             raise self._misfit("info", index, info, "a dict")
         if not _OURS.isdisjoint(info):
             key = next(key for key in info if key in _OURS)
-            what = f"the key {key!r}, which reports the loss of a worker, cannot be the environment's"
-            hint = "rename it, in the environment or a wrapper around it"
-            raise UnsupportedError(what, hint, self._place("info", index))
-
-    def _place(self, what: str, index: int) -> str:
-        return f"{what} of environment {self._task.rows.start + index}"
+            form = f"no key {key!r}, which reports lost workers: rename it, there or in a wrapper"
+            raise self._misfit("info", index, info, form)
 
     def _misfit(self, what: str, index: int, value: Any, form: str, error: Any = None) -> Exception:
         """Return the error about what an environment has returned."""
         reason = f" ({error})" if error else ""
-        return _ReturnError(f"{value!r:.200}{reason}", f"return {form}", self._place(what, index))
+        where = f"{what} of environment {self._task.rows.start + index}"
+        return _ReturnError(f"{value!r:.200}{reason}", f"return {form}", where)
 
     def _explain(self, index: int, result: Any, error: Exception) -> Exception:
         """Return the error about what a step has returned, with the place in it."""
