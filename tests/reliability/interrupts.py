@@ -14,15 +14,14 @@ from scale import endings, interrupts, successors
 
 MODES = [interrupts.NEXT_STEP, interrupts.SAME_STEP, interrupts.DISABLED]
 # Up to how many lines of the driver a call runs; where it runs fewer, the last trials interrupt nothing.
-LINES = {"masked reset": 200, "step": 260, "step_async and step_wait": 260, "reset": 290}
-LINES_IF_DEAD = dict.fromkeys(LINES, 620)
-MOST_LINES = 350
+LINES = dict.fromkeys(interrupts.CALLS, 320) | {"masked reset": 180, "step": 250, "get_attr": 270}
+LINES_IF_DEAD = LINES | {"step": 560, "reset": 580, "masked reset": 590}
 PLACES = [
     (mode, call, is_dead, line)
     for mode, call, is_dead in product(MODES, interrupts.CALLS, [False, True])
     # Only a step or a reset that finds a worker dead runs other lines in another mode.
     if mode is interrupts.NEXT_STEP or (is_dead and call in ("step", "reset", "masked reset"))
-    for line in range(1, (LINES_IF_DEAD if is_dead else LINES).get(call, MOST_LINES) + 1)
+    for line in range(1, (LINES_IF_DEAD if is_dead else LINES)[call] + 1)
 ]
 random.Random(0).shuffle(PLACES)  # the first few are from all over
 SIGNALS = [[signal.SIGINT], [signal.SIGINT] * 2, [signal.SIGTERM], [signal.SIGTERM, signal.SIGINT]]

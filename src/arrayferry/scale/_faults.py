@@ -7,6 +7,7 @@ import pickle
 import time
 import weakref
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
@@ -429,10 +430,10 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
 
         A negative index counts from the end, as in a list.
         """
-        rows, parts = range(self.num_envs), {}
+        rows, parts = range(self.num_envs), defaultdict[Worker, dict[int, int]](dict)
         for place, row in enumerate(rows if indices is None else [rows[index] for index in indices]):
             worker = next(worker for worker in self._workers if row < worker.rows.stop)
-            parts.setdefault(worker, {})[place] = row - worker.rows.start
+            parts[worker][place] = row - worker.rows.start
         return parts
 
     def _call_workers(

@@ -18,7 +18,7 @@ __all__ = ["Failure", "dumps", "dumps_by_value", "picklable", "pickled"]
 class Failure(NamedTuple):
     """An environment's exception, on its way to the driver."""
 
-    error: BaseException
+    error: Exception
 
 
 def pickled(env_fns: Sequence[Any]) -> bytes:
@@ -48,7 +48,7 @@ def dumps_by_value(
     return found
 
 
-def picklable(error: Exception, who: str = "a worker") -> BaseException:
+def picklable(error: Exception, who: str = "a worker") -> Exception:
     """Return an exception that can be pickled, with the worker's traceback as a note."""
     note = f"in {who}:\n" + "".join(traceback.format_exception(error))
     try:

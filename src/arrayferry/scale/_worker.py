@@ -80,8 +80,8 @@ def work(task: Task, channel: Channel, lifeline: Any) -> None:
             answer = worker.step(half) if call is None else worker.run(half, *pickle.loads(call))
             data = None if answer is None else dumps(answer)
         except Exception as error:
-            call, data = b"", dumps(Failure(picklable(error, who)))
-        if call is not None:  # what a step has written, it has said row by row
+            what, data = CALL, dumps(Failure(picklable(error, who)))
+        if what == CALL:  # a step has numbered its rows one by one, unless it raised
             worker.block.answered[:] = number
         channel.numbers[3] = data is not None
         channel.done.release()  # first, because writing to a full socket waits for its reader

@@ -281,11 +281,16 @@ class _Worker(Worker):
 _WORKERS: weakref.WeakSet[_Worker] = weakref.WeakSet()
 
 
+def _disown_all() -> None:
+    for worker in list(_WORKERS):
+        worker.disown()
+
+
 # Runs before what `multiprocessing` has registered, which is imported above: that asks workers to end, and
 # waits for those that refuse.
 atexit.register(kill_all, _WORKERS)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: [worker.disown() for worker in list(_WORKERS)])
+    os.register_at_fork(after_in_child=_disown_all)
 
 
 def _preload() -> None:
