@@ -13,13 +13,15 @@ from reliability.subjects import Subject
 from scale import endings, interrupts, successors
 
 MODES = [interrupts.NEXT_STEP, interrupts.SAME_STEP, interrupts.DISABLED]
-# A call runs up to this many lines of the driver, more if a worker is dead; where it runs fewer, the last
-# trials interrupt nothing.
-LINES = {False: 320, True: 620}
+# Up to how many lines of the driver a call runs; where it runs fewer, the last trials interrupt nothing.
+LINES = dict.fromkeys(interrupts.CALLS, 320) | {"masked reset": 180, "step": 250, "get_attr": 270}
+LINES_IF_DEAD = LINES | {"step": 560, "reset": 580, "masked reset": 590}
 PLACES = [
     (mode, call, is_dead, line)
-    for mode, call, is_dead in product(MODES, interrupts.CALLS, LINES)
-    for line in range(1, LINES[is_dead] + 1)
+    for mode, call, is_dead in product(MODES, interrupts.CALLS, [False, True])
+    # Only a step or a reset that finds a worker dead runs other lines in another mode.
+    if mode is interrupts.NEXT_STEP or (is_dead and call in ("step", "reset", "masked reset"))
+    for line in range(1, (LINES_IF_DEAD if is_dead else LINES)[call] + 1)
 ]
 random.Random(0).shuffle(PLACES)  # the first few are from all over
 SIGNALS = [[signal.SIGINT], [signal.SIGINT] * 2, [signal.SIGTERM], [signal.SIGTERM, signal.SIGINT]]
@@ -35,10 +37,10 @@ def is_never_stale(number: int, subject: Subject) -> None:
     """Interrupt a call at a line, or now and then by signals; then compare with `SyncVectorEnv`."""
     mode, call, is_dead, line = PLACES[number]
     interrupts.interrupt_at(envs_of(mode), call, is_dead, line)
-    if number % 20 == 10:
+    if number % 40 == 20:
         interrupts.interrupt_making(line)
         interrupts.interrupt_closing(line)
-    if number % 20 == 0:
+    if number % 40 == 0:
         chance = random.Random(number)
         numbers = chance.choice(SIGNALS)
         gaps = [chance.uniform(0.0005, 0.012) for _ in numbers]
@@ -61,7 +63,7 @@ GOALS = [
         name="R25",
         title="no row is that of an earlier request, wherever the driver is interrupted",
         trial=is_never_stale,
-        unit=f"an exception at one line of one of {len(interrupts.CALLS)} calls in 3 modes; some signals",
+        unit=f"an exception at one line of one of {len(interrupts.CALLS)} calls, in each mode; some signals",
         full=len(PLACES),
         thin=25,
         sampled=False,
@@ -72,7 +74,7 @@ GOALS = [
         title="no worker outlives its vector environment or its program",
         trial=leaves_nothing,
         unit=f"one of {len(ENDINGS)} programs that end without close(), or close in the middle of a step",
-        full=4 * len(ENDINGS),
+        full=2 * len(ENDINGS),
         thin=4,
         isolated=True,
     ),
@@ -81,7 +83,7 @@ GOALS = [
         title="a successor has the seeds, options and attributes that the caller has set",
         trial=has_what_was_set,
         unit=f"one of {len(successors.CASES)} kinds of requests to a worker that was lost",
-        full=4 * len(successors.CASES),
+        full=2 * len(successors.CASES),
         thin=8,
         isolated=True,
     ),

@@ -64,3 +64,18 @@ def test_a_worker_that_an_interrupt_has_cost_has_no_fault() -> None:
                 assert "fault" not in envs.reset(seed=0)[1]
     finally:
         envs.close()
+
+
+def test_no_episode_comes_again_after_an_interrupt() -> None:
+    envs = interrupts.make()
+    try:
+        episodes = [envs.reset(seed=0)[0]]
+        for _ in range(3):
+            envs.step(interrupts.ACTIONS)
+            with pytest.raises(interrupts.Interrupted):
+                interrupts.Lines(60).run(lambda: envs.step(interrupts.ACTIONS))
+            episodes.append(envs.reset()[0])
+        for row in range(interrupts.NUM_ENVS):
+            assert len({episode[row].tobytes() for episode in episodes}) == 4
+    finally:
+        envs.close()

@@ -341,6 +341,12 @@ def test_some_environments_can_be_asked_and_set(make: Any) -> None:
     envs.reset(seed=0)
     assert envs.run_on([4, 0, -2, 0], lambda env, much: env.unwrapped.index * much, 10) == (40, 0, 30, 0)
     assert envs.run_on([], lambda env: env) == ()
+
+    def count(env: Any) -> int:
+        env.calls = getattr(env, "calls", 0) + 1
+        return env.unwrapped.index * 10 + env.calls
+
+    assert envs.run_on([4, 0, 4, 1, 0, -1], count) == (41, 1, 42, 11, 2, 43)  # each time that it is named
     assert envs.run_on([1, 2], lambda env, kind: isinstance(env, kind), Toy) == (True, True)
     envs.set_attr_of([3, 1], "level", [30, 10])
     envs.set_attr_of([0, 2, 4], "level", 5)

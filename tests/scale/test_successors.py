@@ -55,6 +55,65 @@ def test_an_attribute_that_was_refused_is_not_set_again() -> None:
         envs.close()
 
 
+class Late(interrupts.Witness):
+    """Has a setter that needs an episode, and one that raises in every successor."""
+
+    @property
+    def speed(self) -> int:
+        return self._speed
+
+    @speed.setter
+    def speed(self, value: int) -> None:
+        if not self.draw:
+            raise RuntimeError("no episode yet")
+        self._speed = value
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @path.setter
+    def path(self, value: str) -> None:
+        with open(value, "x"):  # which was made by the lost worker
+            self._path = value
+
+
+@pytest.mark.parametrize("mode", list(interrupts.AutoresetMode))
+def test_an_attribute_that_needs_an_episode_is_set_after_the_reset(mode: Any) -> None:
+    envs = ProcessVectorEnv([lambda: Late(0)] * 3, 2, autoreset_mode=mode)
+    try:
+        envs.reset(seed=0)
+        envs.set_attr("speed", [3, 4, 5])
+        envs.set_attr("level", 7)
+        for _ in range(2):
+            interrupts.kill(envs, 0)
+            envs.step([0] * 3)
+            if mode is interrupts.DISABLED:
+                envs.reset(options={"reset_mask": np.array([True, True, False])})
+            envs.step([0] * 3)
+            assert envs.get_attr("speed") == (3, 4, 5)
+            assert envs.get_attr("level") == (7, 7, 7)
+    finally:
+        envs.close()
+
+
+def test_an_attribute_that_a_successor_refuses_is_told_once(tmp_path: Any) -> None:
+    envs = ProcessVectorEnv([lambda: Late(0)], 1)
+    try:
+        envs.reset(seed=0)
+        envs.set_attr("path", str(tmp_path / "file"))
+        interrupts.kill(envs, 0)
+        with pytest.raises(FileExistsError) as caught:
+            envs.reset(seed=0)
+        assert "set_attr('path', ...)" in "".join(
+            getattr(caught.value, "__notes__", ["set_attr('path', ...)"])
+        )
+        envs.reset(seed=0)
+        assert envs.step([0])[1] == [1]
+    finally:
+        envs.close()
+
+
 def test_attributes_of_some_environments_are_set_again() -> None:
     envs = interrupts.make()
     try:

@@ -13,7 +13,7 @@ from arrayferry.scale._block import Block
 from arrayferry.scale._driver import Description
 from arrayferry.scale._pickling import Failure, dumps, picklable
 from arrayferry.scale._worker import Runner, Task
-from arrayferry.scale.process import ProcessVectorEnv
+from arrayferry.scale.process import CONTEXT, ProcessVectorEnv
 
 __all__ = ["Actor", "ActorTask", "unpacked"]
 
@@ -70,14 +70,13 @@ class _Single(Runner):
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
-        space, count = self.envs[0].observation_space, len(self.envs)
-        block = Block.made_by(np.zeros, space, self.envs[0].action_space, count)
-        if isinstance(space, Box) and block.observations[0][0].nbytes >= _LARGE:
+        block = Block.made_by(np.zeros, *self._spaces[0], len(self.envs))
+        if isinstance(self._space, Box) and block.observations[0][0].nbytes >= _LARGE:
             block = block._replace(observations=(None, None))  # to stack them here would be one more copy
         self.write_into(block)
 
     def _answer(self, half: int, fits: bool, infos: list[tuple[int, bytes]]) -> Any:
-        block = self._block
+        block = self.block
         obs = block.observations[half]
         if obs is None and all(map(self._is_plain, self._last)):
             obs = self._last  # for the driver to stack
@@ -100,13 +99,8 @@ class _Several(ProcessVectorEnv):
     def __init__(self, task: ActorTask) -> None:
         (env_fns, _, _, mode), cores, step_timeout, max_faults = task
         # A worker that hangs is replaced in here, before the driver gives up on all of them.
-        super().__init__(
-            cloudpickle.loads(env_fns),
-            cores,
-            autoreset_mode=mode,
-            step_timeout=0.9 * step_timeout,
-            max_faults=max_faults,
-        )
+        envs = cloudpickle.loads(env_fns)
+        super().__init__(envs, cores, CONTEXT, mode, 0.9 * step_timeout, max_faults)
 
     def describe(self) -> Description:
         """Describe the environments, which all have the same spaces."""
@@ -122,8 +116,8 @@ class _Several(ProcessVectorEnv):
             obs, infos = self.reset(seed=seeds, options=reset_options)
             return obs, None, infos.get("", [])
         if name == "set_attr":
-            attribute, values = arguments
-            name, arguments = "set_attr_of", (values, attribute, list(values.values()))
+            attribute, indices, values = arguments
+            name, arguments = "set_attr_of", (indices, attribute, values)
         return (getattr(self, name)(*arguments, **options),)
 
     def _add_info(self, infos: dict[str, Any], info: dict[str, Any], index: int) -> dict[str, Any]:

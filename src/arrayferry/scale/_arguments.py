@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from gymnasium.vector import VectorEnv
 from arrayferry._core.messages import with_article
 from arrayferry.errors import OptionError, UnsupportedError, WorkerError
 
-__all__ = ["LONGEST_WAIT", "check_spaces", "counted", "make_env", "seconds", "split"]
+__all__ = ["LONGEST_WAIT", "check_spaces", "counted", "make_env", "seconds"]
 
 # The longest that we ask the system to wait: 10 days.
 LONGEST_WAIT = 864_000.0
@@ -27,6 +26,8 @@ def counted(env_fns: Any) -> int:
     for index, env_fn in enumerate(env_fns):
         if not callable(env_fn):
             raise UnsupportedError(f"env_fns[{index}] is {with_article(type(env_fn).__name__)}", hint)
+    if not env_fns:
+        raise OptionError("env_fns is empty", hint)
     return len(env_fns)
 
 
@@ -35,12 +36,6 @@ def seconds(name: str, value: Any) -> float:
     if not isinstance(value, (int, float, np.number)) or not value > 0:
         raise OptionError(f"{name}={value!r} is not valid", "pass seconds, or math.inf to wait forever")
     return min(float(value), LONGEST_WAIT)
-
-
-def split(count: int, workers: int) -> list[slice]:
-    """Return the rows of each worker, at least one each."""
-    bounds = np.linspace(0, count, min(workers, count) + 1).round().astype(int).tolist()
-    return [slice(start, stop) for start, stop in itertools.pairwise(bounds)]
 
 
 def make_env(env_fn: Callable[[], gym.Env[Any, Any]]) -> gym.Env[Any, Any]:
@@ -53,9 +48,9 @@ def make_env(env_fn: Callable[[], gym.Env[Any, Any]]) -> gym.Env[Any, Any]:
     return env
 
 
-def check_spaces(index: int, found: Sequence[Any], expected: Sequence[Any]) -> None:
-    """Refuse an environment whose observation or action space differs from the first one's."""
+def check_spaces(index: int, found: Sequence[Any], expected: Sequence[Any], first: int = 0) -> None:
+    """Refuse an environment whose observation or action space differs from that of the first."""
     for name, theirs, mine in zip(("observation", "action"), found, expected):
         if theirs != mine:
-            what = f"environment {index} has the {name} space {theirs}, but the first one has {mine}"
+            what = f"environment {index} has the {name} space {theirs}, but environment {first} has {mine}"
             raise WorkerError(what, "all environments of a vector have the same spaces")

@@ -22,7 +22,7 @@ class Block(NamedTuple):
 
     Observations are there twice: a step writes one half while the other still has the last ones, which are
     shown again if a worker dies during the step. A space without a fixed shape has None, and its values go
-    through a pipe.
+    through a pipe. `answered` has, for each row, the number of the last request that it was written for.
     """
 
     observations: tuple[Any, Any]
@@ -30,6 +30,7 @@ class Block(NamedTuple):
     rewards: Array
     terminated: Array
     truncated: Array
+    answered: Array
 
     @classmethod
     def size(cls, observation: spaces.Space[Any], action: spaces.Space[Any], count: int) -> int:
@@ -56,15 +57,11 @@ class Block(NamedTuple):
 
         halves = batch(observation), batch(observation)
         flags = make((count,), np.bool_), make((count,), np.bool_)
-        return cls(halves, batch(action), make((count,), np.float64), *flags)
+        return cls(halves, batch(action), make((count,), np.float64), *flags, make((count,), np.int64))
 
     def rows(self, rows: slice) -> Block:
         """Return the part that belongs to some environments."""
-        first, second = (map_arrays(lambda array: array[rows], half) for half in self.observations)
-        actions = map_arrays(lambda array: array[rows], self.actions)
-        return Block(
-            (first, second), actions, self.rewards[rows], self.terminated[rows], self.truncated[rows]
-        )
+        return Block(*(map_arrays(lambda array: array[rows], part) for part in self))
 
 
 class _Allocator:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gymnasium import error as gymnasium_errors
 
-from arrayferry._core.messages import warn_caller
-from arrayferry.errors import UnsupportedError, WorkerError
+from arrayferry._core.messages import note_on, warn_caller
+from arrayferry.errors import UnsupportedError
 from arrayferry.scale._arguments import check_spaces
 from arrayferry.scale._block import Block, copy_into
 from arrayferry.scale._pickling import Failure, dumps_by_value
@@ -20,10 +20,10 @@ from arrayferry.scale._pickling import Failure, dumps_by_value
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-# The attributes that a caller has set, as calls: by name and environments, in their order.
-Attributes = dict[tuple[str, tuple[int, ...]], bytes]
+# The name of an attribute, and the environments of a worker in which it is set.
+AttributeKey = tuple[str, tuple[int, ...]]
 
-__all__ = ["Attributes", "ClosedError", "Description", "State", "Worker", "warn_of_failure"]
+__all__ = ["ClosedError", "Description", "State", "Worker", "warn_of_failure"]
 
 
 class ClosedError(UnsupportedError, gymnasium_errors.ClosedEnvironmentError):
@@ -31,33 +31,12 @@ class ClosedError(UnsupportedError, gymnasium_errors.ClosedEnvironmentError):
 
 
 class Description(NamedTuple):
-    """What a worker says about its environments: about the first, and the spaces of those that differ."""
+    """What a worker says about its environments, which have the same spaces."""
 
     observation_space: spaces.Space[Any]
     action_space: spaces.Space[Any]
     metadata: dict[str, Any]
     render_mode: str | None
-    others: Sequence[tuple[int, spaces.Space[Any], spaces.Space[Any]]] = ()
-
-    @classmethod
-    def of(cls, envs: Sequence[Any]) -> Description:
-        """Describe some environments."""
-        first, *rest = envs
-        spaces = first.observation_space, first.action_space
-        others = [
-            (index, env.observation_space, env.action_space)
-            for index, env in enumerate(rest, 1)
-            if (env.observation_space, env.action_space) != spaces
-        ]
-        return cls(*spaces, first.metadata, first.render_mode, others)
-
-    def check(self, start: int, expected: Sequence[Any]) -> None:
-        """Refuse environments whose spaces are not the expected ones; `start` is the row of the first.
-
-        Here, not in the worker, a class of the user's script is the same for all.
-        """
-        for index, *found in [(0, *self[:2]), *self.others]:
-            check_spaces(start + index, found, expected)
 
 
 class State(Enum):
@@ -82,13 +61,15 @@ class Worker(ABC):
     """Its rows of the block."""
 
     def __init__(self, rows: slice) -> None:
-        self.rows, self.faults, self.faults_in_a_row = rows, 0, 0
+        self.rows, self.successors, self.faults_in_a_row = rows, 0, 0
         self.state, self.is_fresh, self.is_closed = State.DEAD, False, False
         self.reason = "the worker was not started"  # why it is dead
-        self.attributes: Attributes = {}  # which a successor gets, too
+        self.attributes: dict[AttributeKey, bytes] = {}  # set by the caller, in this order, as calls
         self.spaces: Sequence[Any] = ()  # that its environments must have
         self.timeout = 0.0  # the seconds to read a request
-        self._first_request: tuple[int, str, bytes | None] = 0, "", None
+        self._request: tuple[int, str, bytes | None] = 0, "", None
+        # What raised when it was set before the first reset, which some setters need.
+        self._unset: dict[AttributeKey, Failure] = {}
 
     @property
     @abstractmethod
@@ -117,7 +98,8 @@ class Worker(ABC):
 
     def replace(self) -> None:
         """Start its successor, which knows nothing of what was asked before."""
-        self.state, self.is_fresh = State.BUSY, True
+        self.state, self.is_fresh, self._unset = State.BUSY, True, {}
+        self.successors += 1
         self.kill()
         self.start()
 
@@ -149,14 +131,18 @@ class Worker(ABC):
         """Return a method call as bytes; pickled like env_fns, so that a script's classes are the same."""
         return dumps_by_value((name, arguments, options))
 
+    def attributes_with(self, name: str, indices: Sequence[int], call: bytes) -> dict[AttributeKey, bytes]:
+        """Return the attributes with one more; what it sets again is left out."""
+        key = name, tuple(indices)
+        return {**{other: self.attributes[other] for other in self.attributes if other != key}, key: call}
+
     def ask(self, half: int, name: str, call: bytes | None = None) -> None:
         """Ask for a method call; without one, for a step with the actions in the block.
 
         While the worker starts, the request waits: it would be too early to write a large one.
         """
-        if self.state is State.STARTING:
-            self._first_request = half, name, call
-        elif self.state is State.IDLE:
+        self._request = half, name, call
+        if self.state is State.IDLE:
             self.state = State.BUSY
             self.send(half, name, call)
 
@@ -164,14 +150,16 @@ class Worker(ABC):
         """Wait for the answer: what is not in the block, or None; a `Failure`; or why there is no answer."""
         if self.state is State.DEAD:
             return self.reason
+        timeout = deadline - time.monotonic()
         if self.state is State.STARTING:  # which has its own timeout
             self.state = State.BUSY
-            timeout = deadline - time.monotonic()
             if (failure := self._prepare(timeout)) is not None:
                 return failure
-            self.send(*self._first_request)
+            self.send(*self._request)
             deadline = time.monotonic() + timeout
         answer = self.reply(deadline)
+        if self._unset and self._request[1] == "reset" and not isinstance(answer, (Failure, str)):
+            answer = self._set_attributes(self._unset, timeout) or self._refusal() or answer
         if not isinstance(answer, str):
             self.state = State.IDLE
         return answer
@@ -180,25 +168,32 @@ class Worker(ABC):
         """Wait for a successor, and set what the caller had set; return a `Failure`, or why there is none."""
         found = self.wait_until_ready()
         if isinstance(found, Description):
-            try:
-                found.check(self.rows.start, self.spaces)
-            except WorkerError as error:
-                found = Failure(error)
-            else:
-                found = self.set_up() or self._set_attributes(timeout)
+            check_spaces(self.rows.start, found, self.spaces)
+            return self.set_up() or self._set_attributes(self.attributes, timeout)
         if isinstance(found, Failure):
             self.stop("the environments of the worker could not be made")
         return found
 
-    def _set_attributes(self, timeout: float) -> Any:
-        for key, call in list(self.attributes.items()):
-            self.send(0, "set_attr", call)
+    def _set_attributes(self, names: Iterable[AttributeKey], timeout: float) -> str | None:
+        """Set what the caller had set, and remember what raised; return why there is no answer, or None."""
+        unset = {}
+        for key in [key for key in names if key in self.attributes]:
+            self.send(0, "set_attr", self.attributes[key])
             answer = self.reply(time.monotonic() + timeout)
-            if isinstance(answer, Failure):
-                # What raises is told once, not again with every successor.
-                self.attributes = {other: self.attributes[other] for other in self.attributes if other != key}
-            if isinstance(answer, (Failure, str)):
+            if isinstance(answer, str):
                 return answer
+            if isinstance(answer, Failure):
+                unset[key] = answer
+        self._unset = unset
+        return None
+
+    def _refusal(self) -> Failure | None:
+        """Return what a setter has raised even after a reset; later successors are spared it."""
+        for (name, _), failure in self._unset.items():
+            note_on(failure.error, f"from set_attr({name!r}, ...), repeated once in a new worker of {self}")
+            self.attributes = {key: self.attributes[key] for key in self.attributes if key not in self._unset}
+            self._unset = {}
+            return failure
         return None
 
     @abstractmethod

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import time
 import weakref
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
-from typing import Any, NamedTuple, NoReturn, cast
+from operator import methodcaller
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from gymnasium import error as gymnasium_errors
@@ -19,15 +22,15 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 
 from arrayferry._core.messages import count_of
 from arrayferry.errors import OptionError, UnsupportedError, WorkerError
-from arrayferry.scale._arguments import LONGEST_WAIT, seconds
+from arrayferry.scale._arguments import LONGEST_WAIT, check_spaces, counted, seconds
 from arrayferry.scale._block import Block, copy_into, map_arrays
-from arrayferry.scale._driver import Attributes, ClosedError, Description, State, Worker
-from arrayferry.scale._pickling import Failure
-from arrayferry.scale._worker import call, get_attr, render
+from arrayferry.scale._driver import ClosedError, Description, State, Worker
+from arrayferry.scale._pickling import Failure, pickled
+from arrayferry.scale._worker import Task, call, render
 from arrayferry.wrappers._autoreset import known_autoreset_mode
 from arrayferry.wrappers._resets import mask_of, seeds_of
 
-__all__ = ["WorkerVectorEnv"]
+__all__ = ["WorkerVectorEnv", "kill_all"]
 
 
 class _PendingError(UnsupportedError, gymnasium_errors.AlreadyPendingCallError):
@@ -61,42 +64,46 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
     _layer = 0  # so that workers within workers get other seeds
 
     def __init__(
-        self,
-        num_envs: int,
-        workers: Any,
-        autoreset_mode: str | AutoresetMode,
-        timeout: Any,
-        max_faults: int,
+        self, env_fns: Any, workers: Any, autoreset_mode: str | AutoresetMode, timeout: Any, max_faults: int
     ) -> None:
-        self.num_envs = num_envs
-        if not num_envs:
-            raise OptionError("env_fns is empty", "pass a function for each environment")
+        self.num_envs = counted(env_fns)
         if workers is not None:
             count_of("workers", workers, ", or None")
         self.autoreset_mode = known_autoreset_mode(autoreset_mode)
         self._timeout, self._max_faults = seconds("step_timeout", timeout), count_of("max_faults", max_faults)
         self._half, self._needs_reset, self._pending, self._in_use = 0, True, False, False
-        self._seeds: list[int | None] = [None] * num_envs
-        self._is_lost = np.zeros(num_envs, bool)  # by a fault, and only the caller resets it
-        self._slow_obs: list[Any] = [None] * num_envs  # for spaces without a fixed shape
+        self._seeds: list[int | None] = [None] * self.num_envs
+        self._is_lost = np.zeros(self.num_envs, bool)  # by a fault, and only the caller resets it
+        self._slow_obs: list[Any] = [None] * self.num_envs  # for spaces without a fixed shape
+
+    def _tasks(self, env_fns: Sequence[Any], workers: int) -> list[Task]:
+        """Return what each of some workers is to do."""
+        bounds = np.linspace(0, self.num_envs, min(workers, self.num_envs) + 1).round().astype(int).tolist()
+        parts = [slice(start, stop) for start, stop in itertools.pairwise(bounds)]
+        shared = self.num_envs, self.autoreset_mode
+        return [Task(pickled(env_fns[rows]), rows, *shared) for rows in parts]
 
     def _start(self, workers: Sequence[Worker]) -> None:
         """Start the workers, and learn from them what their environments are like."""
         self._workers = workers
-        weakref.finalize(self, _kill_all, workers).atexit = False
+        weakref.finalize(self, kill_all, workers).atexit = False
         try:
             for worker in workers:  # all start in parallel
                 worker.timeout = self._timeout
                 worker.start()
-            descriptions = [_wait_until_ready(worker) for worker in workers]
-            self._describe(descriptions[0])
-            for worker, description in zip(workers, descriptions):
-                description.check(worker.rows.start, self._single_spaces)
+            for worker in workers:
+                found = _checked(worker, worker.wait_until_ready())
+                worker.state = State.IDLE
+                if worker is workers[0]:
+                    self._describe(found)
                 worker.spaces = self._single_spaces
+                check_spaces(worker.rows.start, found, worker.spaces)
             self._block = self._make_block()
             for worker in workers:
                 worker.attach(self._block)
-                _set_up(worker)
+                worker.state = State.BUSY
+                _checked(worker, worker.set_up())
+                worker.state = State.IDLE
         except BaseException:
             self.close()
             raise
@@ -175,14 +182,13 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
                     what = f"{count} actions for {self.num_envs} environments"
                     raise OptionError(what, "pass one for each")
                 space = self.single_action_space
-                calls = [
-                    worker.pack("step", _rows_of(space, actions, worker.rows)) for worker in self._workers
-                ]
+                parts = [_rows_of(space, actions, worker.rows) for worker in self._workers]
+                calls = [worker.pack("step", part) for worker, part in zip(self._workers, parts)]
             self._needs_reset = True  # until all have answered
             self._half ^= 1
             for worker, call in zip(self._workers, calls):
                 if worker.is_fresh:
-                    self._ask_reset(worker)
+                    worker.ask(self._half, "reset", self._packed_reset(worker))
                 else:
                     worker.ask(self._half, "step", call)
 
@@ -221,7 +227,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
             infos: dict[str, Any] = {}
             for worker in asked:
                 if mask is not None and worker.is_fresh:  # rows outside the mask need an observation
-                    answer, infos = self._outlive(worker, self._reset_successor(worker), infos, None)
+                    answer, infos = self._outlive(worker, self._reset_successor(worker), infos)
                     self._take(worker, answer, {})
             for index, row_seed in enumerate(reset.seeds):
                 if row_seed is not None and (mask is None or mask[index]):  # without one, the last remains
@@ -230,14 +236,15 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
                 worker.ask(self._half, "reset", call)
             for worker, answer in self._answers(asked):
                 worker.is_fresh = False
-                infos = self._settle(worker, answer, infos, reset)
+                infos = self._take(worker, *self._outlive(worker, answer, infos, reset))
             self._is_lost[slice(None) if mask is None else mask] = False
             observations = self._observations()
             self._needs_reset = False
         return observations, infos
 
-    def _packed_reset(self, worker: Worker, reset: _Reset) -> bytes:
-        """Return the call that resets a worker's environments, or those of a mask."""
+    def _packed_reset(self, worker: Worker, reset: _Reset | None = None) -> bytes:
+        """Return the call that resets a worker's environments: as the caller asks, or a successor's alone."""
+        reset = reset or _Reset([None] * self.num_envs)
         seeds, options = reset.seeds[worker.rows], reset.options
         if reset.mask is not None:
             options = {**(options or {}), "reset_mask": reset.mask[worker.rows]}
@@ -273,12 +280,8 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         obs, found = answer
         if obs is not None:
             self._slow_obs[worker.rows] = list(iterate(self._batch_of(worker.rows), obs))
-        return self._add_infos(infos, found, worker.rows)
-
-    def _add_infos(self, infos: dict[str, Any], found: Any, rows: slice) -> dict[str, Any]:
-        """Stack infos one by one, in the order of the environments, so that their dtypes are Gymnasium's."""
-        for index, info in found:
-            infos = self._add_info(infos, pickle.loads(info), rows.start + index)
+        for index, info in found:  # one by one, in their order, so that the dtypes are Gymnasium's
+            infos = self._add_info(infos, pickle.loads(info), worker.rows.start + index)
         return infos
 
     def _observations(self) -> Any:
@@ -299,64 +302,49 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             return infos
         slow = last is None
-        singles = deepcopy(self._slow_obs[rows]) if slow else list(iterate(self._batch_of(rows), last))
-        for index, one in zip(range(rows.start, rows.stop), singles):
-            infos = self._add_info(infos, {"final_obs": one, "final_info": {}}, index)
-        return self._settle(worker, self._reset_successor(worker), infos, None)
+        singles = deepcopy(self._slow_obs[rows]) if slow else iterate(self._batch_of(rows), last)
+        for index, obs in enumerate(singles, rows.start):
+            infos = self._add_info(infos, {"final_obs": obs, "final_info": {}}, index)
+        return self._take(worker, *self._outlive(worker, self._reset_successor(worker), infos))
 
     def _batch_of(self, rows: slice) -> Any:
         return batch_space(self.single_observation_space, rows.stop - rows.start)
 
     def _add_fault(self, worker: Worker, reason: str, infos: dict[str, Any]) -> dict[str, Any]:
-        """Replace a worker, and report the fault; raise if there were too many."""
-        self._replace(worker, reason)
-        self._is_lost[worker.rows] = self.autoreset_mode is AutoresetMode.DISABLED
-        for index in range(worker.rows.start, worker.rows.stop):
-            infos = self._add_info(infos, {"fault": True, "fault_reason": reason}, index)
-        return infos
-
-    def _replace(self, worker: Worker, reason: str) -> None:
-        """Start the successor of a worker that was lost."""
-        worker.faults, worker.faults_in_a_row = worker.faults + 1, worker.faults_in_a_row + 1
+        """Replace a worker that was lost, and report the fault; raise if there were too many."""
+        worker.faults_in_a_row += 1
         worker.replace()
         if worker.faults_in_a_row >= self._max_faults:
             worker.faults_in_a_row = 0
             often = f" {self._max_faults} times in a row, the last time" if self._max_faults > 1 else ""
             what = f"the worker of {worker} failed{often}: {reason}"
             raise WorkerError(what, "step these environments alone to see why, or raise max_faults")
-
-    def _ask_reset(self, worker: Worker) -> None:
-        worker.ask(self._half, "reset", worker.pack("reset", self._new_seeds(worker), None))
+        self._is_lost[worker.rows] = self.autoreset_mode is AutoresetMode.DISABLED
+        for index in range(worker.rows.start, worker.rows.stop):
+            infos = self._add_info(infos, {"fault": True, "fault_reason": reason}, index)
+        return infos
 
     def _new_seeds(self, worker: Worker) -> list[int | None]:
-        """Return the seeds for a successor."""
-        return [
-            None
-            if seed is None
-            else int(np.random.SeedSequence([seed, index, worker.faults, self._layer]).generate_state(1)[0])
-            for index, seed in enumerate(self._seeds[worker.rows], worker.rows.start)
-        ]
+        """Return the seeds for a successor: no other one, whatever it replaced, has had them."""
+        seeds = self._seeds[worker.rows]
+        for place, seed in enumerate(seeds):
+            if seed is not None:
+                words = [seed, worker.rows.start + place, worker.successors, self._layer]
+                seeds[place] = int(np.random.SeedSequence(words).generate_state(1)[0])
+        return seeds
 
     def _reset_successor(self, worker: Worker, reset: _Reset | None = None) -> Any:
         """Reset a successor: on its own, as the caller asks, or both if the caller leaves some rows out."""
-        if reset is None or reset.mask is not None:
-            self._ask_reset(worker)
-            [(_, answer)] = self._answers([worker])
-            if reset is None or isinstance(answer, str):
+        if reset is not None and reset.mask is not None:
+            answer = self._reset_successor(worker)
+            if isinstance(answer, str):
                 return answer
             self._take(worker, answer, {})
         worker.ask(self._half, "reset", self._packed_reset(worker, reset))
-        [(_, answer)] = self._answers([worker])
-        return answer
-
-    def _settle(
-        self, worker: Worker, answer: Any, infos: dict[str, Any], reset: _Reset | None
-    ) -> dict[str, Any]:
-        """Take the answer to a reset, from a successor if there is none."""
-        return self._take(worker, *self._outlive(worker, answer, infos, reset))
+        return self._answers([worker])[0][1]
 
     def _outlive(
-        self, worker: Worker, answer: Any, infos: dict[str, Any], reset: _Reset | None
+        self, worker: Worker, answer: Any, infos: dict[str, Any], reset: _Reset | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Return the answer to a reset, from a successor if there is none; report each lost worker."""
         while isinstance(answer, str):
@@ -384,7 +372,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Return an attribute of each environment; unlike Gymnasium's, never call it."""
-        return self._run_on("get_attr", None, get_attr, name)
+        return self._run_on("get_attr", None, methodcaller("get_wrapper_attr", name))
 
     def render(self) -> tuple[Any, ...] | None:
         """Return a frame of each environment.
@@ -405,21 +393,18 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
     def _run_on(
         self, what: str, indices: Iterable[int] | None, function: Any, /, *args: Any, **kwargs: Any
     ) -> tuple[Any, ...]:
-        rows = self._rows_at(indices)
         if function is render:  # asked here, or by the driver of the actor that this is in
             fresh = [worker for worker in self._workers if worker.is_fresh and not self._needs_reset]
-            resets = {worker: worker.pack("reset", self._new_seeds(worker), None) for worker in fresh}
-            self._call_workers(what, resets)
+            self._call_workers(what, {worker: self._packed_reset(worker) for worker in fresh})
+        parts = self._parts(indices)
         calls = {
-            worker: worker.pack(
-                "run_on", [row - worker.rows.start for row in part], function, *args, **kwargs
-            )
-            for worker, part in self._by_worker(rows).items()
+            worker: worker.pack("run_on", list(part.values()), function, *args, **kwargs)
+            for worker, part in parts.items()
         }
         results: dict[int, Any] = {}
         for worker, answer in self._call_workers(what, calls):
-            results.update(zip(self._by_worker(rows)[worker], answer[0]))
-        return tuple(results[row] for row in rows)
+            results.update(zip(parts[worker], answer[0]))
+        return tuple(results[place] for place in sorted(results))
 
     def set_attr(self, name: str, values: Any) -> None:
         """Set an attribute of each environment: one value for all, or a list with one for each."""
@@ -427,37 +412,40 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
 
     def set_attr_of(self, indices: Iterable[int] | None, name: str, values: Any) -> None:
         """Set an attribute of some environments, None for all: one value, or a list with one for each."""
-        rows = self._rows_at(indices)
+        parts = self._parts(indices)
+        count = sum(map(len, parts.values()))
         if not isinstance(values, (list, tuple)):
-            values = [values] * len(rows)
-        if len(values) != len(rows):
-            raise OptionError(f"{len(values)} values for {len(rows)} environments", "pass one for each")
-        value_of = dict(zip(rows, values))
-        calls = {
-            worker: worker.pack("set_attr", name, {row - worker.rows.start: value_of[row] for row in part})
-            for worker, part in self._by_worker(rows).items()
-        }
-        self._call_workers("set_attr", calls, (name, rows))
+            values = [values] * count
+        if len(values) != count:
+            raise OptionError(f"{len(values)} values for {count} environments", "pass one for each")
+        calls, attributes = {}, {}
+        for worker, part in parts.items():
+            indices = list(part.values())
+            calls[worker] = call = worker.pack("set_attr", name, indices, [values[place] for place in part])
+            attributes[worker] = worker.attributes_with(name, indices, call)
+        self._call_workers("set_attr", calls, attributes)
 
-    def _rows_at(self, indices: Iterable[int] | None) -> list[int]:
-        """Return the rows of environments; a negative index counts from the end, as in a list."""
-        return list(range(self.num_envs)) if indices is None else [range(self.num_envs)[i] for i in indices]
+    def _parts(self, indices: Iterable[int] | None) -> dict[Worker, dict[int, int]]:
+        """Return which of some environments each worker has: by place in `indices`, which of its own it is.
 
-    def _by_worker(self, rows: Sequence[int]) -> dict[Worker, list[int]]:
-        """Return the rows of each worker that has some of them."""
-        parts = {worker: [row for row in rows if row in _range(worker.rows)] for worker in self._workers}
-        return {worker: part for worker, part in parts.items() if part}
+        A negative index counts from the end, as in a list.
+        """
+        rows, parts = range(self.num_envs), defaultdict[Worker, dict[int, int]](dict)
+        for place, row in enumerate(rows if indices is None else [rows[index] for index in indices]):
+            worker = next(worker for worker in self._workers if row < worker.rows.stop)
+            parts[worker][place] = row - worker.rows.start
+        return parts
 
     def _call_workers(
-        self, name: str, calls: Mapping[Worker, bytes], attribute: tuple[str, Sequence[int]] | None = None
+        self, name: str, calls: Mapping[Worker, bytes], attributes: Mapping[Worker, Any] | None = None
     ) -> list[tuple[Worker, Any]]:
-        """Ask some workers for method calls, and return their answers; remember an attribute that is set."""
+        """Ask some workers for method calls, and return their answers; remember attributes that are set."""
         with self._using_workers():
             needs_reset, self._needs_reset = self._needs_reset, True  # if this is interrupted
             before = {worker: worker.attributes for worker in calls}
             for worker, call in calls.items():
-                if attribute is not None:
-                    worker.attributes = _with_attribute(worker, *attribute, call)
+                if attributes is not None:
+                    worker.attributes = attributes[worker]
                 worker.ask(self._half ^ 1, name, call)  # the other half: nothing is shown of it
             answers = self._collect(list(calls))
             for worker, answer in answers:
@@ -499,42 +487,20 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
                     stack.callback(worker.end, deadline)
 
 
-def _wait_until_ready(worker: Worker) -> Description:
-    found = worker.wait_until_ready()
+def _checked(worker: Worker, found: Any) -> Any:
+    """Return what a worker that starts has said; raise what it has raised, or why there is nothing."""
     if isinstance(found, Failure):
         raise found.error
     if isinstance(found, str):
         raise WorkerError(found, worker.start_hint)
-    worker.state = State.IDLE
-    return cast("Description", found)
+    return found
 
 
-def _set_up(worker: Worker) -> None:
-    worker.state = State.BUSY
-    if (reason := worker.set_up()) is not None:
-        raise WorkerError(reason, worker.start_hint)
-    worker.state = State.IDLE
-
-
-def _kill_all(workers: Sequence[Worker]) -> None:
-    for worker in workers:
+def kill_all(workers: Iterable[Worker]) -> None:
+    """End workers immediately, and for good."""
+    for worker in list(workers):
         worker.is_closed = True
         worker.kill()
-
-
-def _with_attribute(worker: Worker, name: str, rows: Sequence[int], call: bytes) -> Attributes:
-    """Return the attributes that the caller has set, with one more; what it sets again is left out."""
-    rows = tuple(row for row in rows if row in _range(worker.rows))
-    kept = {
-        key: value
-        for key, value in worker.attributes.items()
-        if key[0] != name or not set(key[1]) <= set(rows)
-    }
-    return {**kept, (name, rows): call}
-
-
-def _range(rows: slice) -> range:
-    return range(rows.start, rows.stop)
 
 
 def _rows_of(space: spaces.Space[Any], actions: Any, rows: slice) -> Any:

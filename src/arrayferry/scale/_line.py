@@ -1,19 +1,26 @@
-"""A line between a driver and a worker, through which numbered messages go."""
+"""What a driver and a worker share: a line, through which numbered messages go, and memory."""
 
 from __future__ import annotations
 
 import math
+import mmap
+import os
 import socket
 import struct
+import sys
+import tempfile
 import time
+import uuid
 from collections.abc import Callable
 
-__all__ = ["POLL_SECONDS", "Line"]
+__all__ = ["POLL_SECONDS", "Line", "SharedMemory", "receive_memory"]
 
 # How often, in seconds, a waiting driver checks whether the worker is still alive.
 POLL_SECONDS = 0.02
 # The number of a request, and the size of what follows.
 _HEADER = struct.Struct("<qq")
+# The size of the memory and, on Windows, its name.
+_MEMORY = struct.Struct("<q32s")
 
 
 class Line:
@@ -72,3 +79,52 @@ class Line:
 def _seconds_until(deadline: float) -> float | None:
     """Return a timeout for a socket: None to wait forever, and never 0, which would be not to wait at all."""
     return None if deadline == math.inf else max(deadline - time.monotonic(), 1e-6)
+
+
+class SharedMemory:
+    """A file without a name, or on Windows memory with one: nothing is left when nobody has mapped it.
+
+    It is shared with workers that have already started: only then is its size known.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._message, self._file = _MEMORY.pack(size, uuid.uuid4().hex.encode()), _make_file(size)
+        self.map = _map(self._message, self._file)
+
+    def send(self, line: socket.socket) -> None:
+        """Let the process at the other end of a socket map it."""
+        if sys.platform == "win32":
+            line.sendall(self._message)
+        else:
+            socket.send_fds(line, [self._message], [self._file])
+
+    def __del__(self) -> None:
+        os.close(self._file)
+
+
+def receive_memory(line: socket.socket) -> mmap.mmap:
+    """Map the memory that was sent."""
+    if sys.platform == "win32":
+        return _map(line.recv(_MEMORY.size, socket.MSG_WAITALL), -1)
+    message, [file], _, _ = socket.recv_fds(line, _MEMORY.size, 1)
+    try:
+        return _map(message, file)
+    finally:
+        os.close(file)
+
+
+def _map(message: bytes, file: int) -> mmap.mmap:
+    size, name = _MEMORY.unpack(message)
+    if sys.platform == "win32":
+        return mmap.mmap(-1, size, tagname=name.decode())
+    return mmap.mmap(file, size)
+
+
+def _make_file(size: int) -> int:
+    if hasattr(os, "memfd_create"):  # not limited to what /dev/shm holds, which may be little
+        file = os.memfd_create("arrayferry")
+    else:
+        with tempfile.TemporaryFile() as temporary:
+            file = os.dup(temporary.fileno())
+    os.truncate(file, size)
+    return file

@@ -18,17 +18,13 @@ __all__ = ["Failure", "dumps", "dumps_by_value", "picklable", "pickled"]
 class Failure(NamedTuple):
     """An environment's exception, on its way to the driver."""
 
-    error: BaseException
+    error: Exception
 
 
 def pickled(env_fns: Sequence[Any]) -> bytes:
     """Return functions in a form that another process can read."""
-    try:
-        found: bytes = cloudpickle.dumps(list(env_fns))
-    except Exception as error:
-        what = f"env_fns cannot be sent to a worker ({type(error).__name__}: {error})"
-        raise UnsupportedError(what, "create what they need inside them, not outside") from error
-    return found
+    hint = "create what they need inside them, not outside"
+    return dumps_by_value(list(env_fns), "env_fns cannot be sent to a worker", hint)
 
 
 def dumps(value: Any) -> bytes:
@@ -39,17 +35,20 @@ def dumps(value: Any) -> bytes:
         return dumps_by_value(value)
 
 
-def dumps_by_value(value: Any) -> bytes:
+def dumps_by_value(
+    value: Any,
+    what: str = "something cannot be sent to or from a worker",
+    hint: str = "leave it out, or send something that can be pickled",
+) -> bytes:
     """Return a value as bytes that include the functions and classes of a script; slower than `dumps`."""
     try:
         found: bytes = cloudpickle.dumps(value)
     except Exception as error:
-        what = f"something cannot be sent to or from a worker ({type(error).__name__}: {error})"
-        raise UnsupportedError(what, "leave it out, or send something that can be pickled") from error
+        raise UnsupportedError(f"{what} ({type(error).__name__}: {error})", hint) from error
     return found
 
 
-def picklable(error: Exception, who: str = "a worker") -> BaseException:
+def picklable(error: Exception, who: str = "a worker") -> Exception:
     """Return an exception that can be pickled, with the worker's traceback as a note."""
     note = f"in {who}:\n" + "".join(traceback.format_exception(error))
     try:

@@ -16,26 +16,19 @@ import cloudpickle
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
-from arrayferry._core.messages import with_article
 from arrayferry.errors import UnsupportedError
-from arrayferry.scale._arguments import make_env
+from arrayferry.scale._arguments import check_spaces, make_env
 from arrayferry.scale._block import Block, copy_into, map_arrays
 from arrayferry.scale._driver import Description
-from arrayferry.scale._line import Line
-from arrayferry.scale._memory import receive_memory
+from arrayferry.scale._line import Line, receive_memory
 from arrayferry.scale._pickling import Failure, dumps, picklable
-
-try:
-    import fcntl
-except ImportError:  # on Windows
-    fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     import socket
 
     import gymnasium as gym
 
-__all__ = ["CALL", "STEP", "Channel", "Runner", "Task", "call", "check_info", "get_attr", "render", "work"]
+__all__ = ["CALL", "STEP", "Channel", "Runner", "Task", "call", "render", "work"]
 
 # What the driver asks for: a step, or a method call, whose name and arguments come through the line.
 STEP, CALL = 1, 2
@@ -54,7 +47,7 @@ class Channel(NamedTuple):
     """How a worker and its driver talk: semaphores, a few shared numbers, and a line for what is rare.
 
     The `numbers` are those of a request (its own number, what is asked for, which half of the block to
-    write) and of an answer (the number of the request that it belongs to, and whether the line has more).
+    write), and whether the line has more of the answer, whose number is in its rows of the block.
     """
 
     go: Any
@@ -82,12 +75,15 @@ def work(task: Task, channel: Channel, lifeline: Any) -> None:
             call = None if what == STEP else line.receive()[1]
         except EOFError:
             return
+        worker.number = number
         try:
             answer = worker.step(half) if call is None else worker.run(half, *pickle.loads(call))
             data = None if answer is None else dumps(answer)
         except Exception as error:
-            data = dumps(Failure(picklable(error, who)))
-        channel.numbers[3:] = [number, data is not None]
+            what, data = CALL, dumps(Failure(picklable(error, who)))
+        if what == CALL:  # a step has numbered its rows one by one, unless it raised
+            worker.block.answered[:] = number
+        channel.numbers[3] = data is not None
         channel.done.release()  # first, because writing to a full socket waits for its reader
         if data is not None:
             line.send(number, data)
@@ -100,19 +96,17 @@ def _end_with(lifeline: Any) -> None:
     parent ends (`PR_SET_PDEATHSIG`): that may be the fork server, or a thread.
     """
     try:
+        import fcntl
+
         file = lifeline.fileno()
         fcntl.fcntl(file, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_ASYNC)
         if lifeline.poll():  # it was closed before
             os._exit(1)
-    except (AttributeError, OSError):  # on other systems
-        threading.Thread(target=_wait_for_end, args=(lifeline,), daemon=True).start()
-
-
-def _wait_for_end(lifeline: Any) -> None:
-    connection.wait([lifeline])
-    os._exit(1)
+    except (ImportError, AttributeError, OSError):  # on other systems
+        wait_for_end: Any = lambda: connection.wait([lifeline]) and os._exit(1)  # noqa: E731
+        threading.Thread(target=wait_for_end, daemon=True).start()
 
 
 class Runner:
@@ -122,37 +116,40 @@ class Runner:
         env_fns: list[Callable[[], gym.Env[Any, Any]]] = cloudpickle.loads(task.env_fns)
         self._task, self._mode, self._socket = task, task.autoreset_mode, line
         self.envs = [make_env(env_fn) for env_fn in env_fns]
+        self._spaces = [(env.observation_space, env.action_space) for env in self.envs]
+        for row, spaces in enumerate(self._spaces, task.rows.start):
+            check_spaces(row, spaces, self._spaces[0], task.rows.start)
         self._space = self.envs[0].observation_space
         self._actions = batch_space(self.envs[0].action_space, len(self.envs))
         self._last: list[Any] = [None] * len(self.envs)  # the last observation of each environment
         self._is_over = [False] * len(self.envs)
-        self.is_closed = False
+        self.is_closed, self.number = False, 0  # of the request that is answered
 
     def describe(self) -> Description:
         """Describe the environments."""
-        return Description.of(self.envs)
+        return Description(*self._spaces[0], self.envs[0].metadata, self.envs[0].render_mode)
 
     def attach(self) -> None:
         """Take the rows of this worker in the block, whose memory follows the request."""
         assert self._socket is not None
-        memory, spaces = receive_memory(self._socket), (self._space, self.envs[0].action_space)
-        self.write_into(Block.over(memory, *spaces, self._task.num_envs).rows(self._task.rows))
+        memory = receive_memory(self._socket)
+        self.write_into(Block.over(memory, *self._spaces[0], self._task.num_envs).rows(self._task.rows))
 
     def write_into(self, block: Block) -> None:
         """Write what a step returns into a block with a row for each of these environments."""
-        self._block = block
+        self.block = block
         self._rows = [
             [map_arrays(itemgetter((index, ...)), half) for index in range(len(self.envs))]
-            for half in self._block.observations
+            for half in self.block.observations
         ]
 
     def step(self, half: int, actions: Any = None) -> Any:
         """Step the environments; the actions are in the block unless they are given."""
         if actions is None:
             # Copies, for the environments to keep.
-            actions = map_arrays(lambda array: array.copy(), self._block.actions)
+            actions = map_arrays(lambda array: array.copy(), self.block.actions)
         # Infos are pickled immediately, because environments may reuse their dicts and arrays.
-        block, mode, fits = self._block, self._mode, True
+        block, mode, fits = self.block, self._mode, True
         infos: list[tuple[int, bytes]] = []
         for index, (env, action) in enumerate(zip(self.envs, iterate(self._actions, actions), strict=True)):
             if self._is_over[index] and mode is not AutoresetMode.SAME_STEP:
@@ -167,7 +164,7 @@ class Runner:
                 except (TypeError, ValueError) as error:
                     raise self._explain(index, result, error) from error
                 if info:
-                    check_info(self._name(index), info)
+                    self._check_info(index, info)
             self._is_over[index] = is_over = block.terminated[index] or block.truncated[index]
             if is_over and mode is AutoresetMode.SAME_STEP:
                 infos.append((index, dumps({"final_obs": obs, "final_info": info})))
@@ -175,6 +172,7 @@ class Runner:
             fits = self._show(half, index, obs) and fits
             if info:
                 infos.append((index, dumps(info)))
+            block.answered[index] = self.number
         return self._answer(half, fits, infos)
 
     def reset(self, half: int, seeds: Sequence[int | None], options: dict[str, Any] | None) -> Any:
@@ -195,29 +193,36 @@ class Runner:
         try:
             _, info = result
         except (TypeError, ValueError) as error:
-            where = f"reset of {self._name(index)}"
-            raise _wrong_length(result, "(observation, info)", where) from error
+            raise self._misfit("reset", index, result, "(observation, info)", error) from error
         if info:
-            check_info(self._name(index), info)
+            self._check_info(index, info)
         return result
 
-    def _name(self, index: int) -> str:
-        return f"environment {self._task.rows.start + index}"
+    def _check_info(self, index: int, info: Any) -> None:
+        """Refuse an environment's info that is no dict, or could be taken for what a fault adds."""
+        if not hasattr(info, "items"):
+            raise self._misfit("info", index, info, "a dict")
+        if not _OURS.isdisjoint(info):
+            key = next(key for key in info if key in _OURS)
+            form = f"no key {key!r}, which reports lost workers: rename it, there or in a wrapper"
+            raise self._misfit("info", index, info, form)
+
+    def _misfit(self, what: str, index: int, value: Any, form: str, error: Any = None) -> Exception:
+        """Return the error about what an environment has returned."""
+        reason = f" ({error})" if error else ""
+        where = f"{what} of environment {self._task.rows.start + index}"
+        return _ReturnError(f"{value!r:.200}{reason}", f"return {form}", where)
 
     def _explain(self, index: int, result: Any, error: Exception) -> Exception:
         """Return the error about what a step has returned, with the place in it."""
-        name = self._name(index)
-        if not isinstance(result, (tuple, list)) or len(result) != 5:
-            form = "(observation, reward, terminated, truncated, info)"
-            return _wrong_length(result, form, f"step of {name}")
-        for what, value, target in zip(("reward", "terminated", "truncated"), result[1:4], self._block[2:]):
-            try:
-                target[index] = value
-            except (TypeError, ValueError):
-                kind = "number" if what == "reward" else "bool"
-                hint = f"return a single {kind}, such as {what}.item() of an array with one element"
-                return _ReturnError(f"{value!r:.200} is not a {kind} ({error})", hint, f"{what} of {name}")
-        return error
+        if isinstance(result, (tuple, list)) and len(result) == 5:
+            for what, value, target in zip(("reward", "terminated", "truncated"), result[1:], self.block[2:]):
+                try:
+                    target[index] = value
+                except (TypeError, ValueError):
+                    return self._misfit(what, index, value, "a single number", error)
+        form = "(observation, reward, terminated, truncated, info)"
+        return self._misfit("step", index, result, form, error)
 
     def _show(self, half: int, index: int, obs: Any) -> bool:
         """Write an observation into its row; return whether it has the row's form."""
@@ -229,25 +234,23 @@ class Runner:
         if fits:
             return (None, infos) if infos else None
         # Numbers, other dtypes, other types: stacked as Gymnasium does, which may raise.
-        target = self._block.observations[half]
+        target = self.block.observations[half]
         empty: Any = create_empty_array(self._space, len(self.envs)) if target is None else target
         try:
             obs = concatenate(self._space, self._last, empty)
-        except Exception as error:
-            raise self._misfit(error) from error
+        except Exception:
+            self._refuse_misfits()
+            raise
         return (obs if target is None else None), infos
 
-    def _misfit(self, error: Exception) -> Exception:
-        """Return the error about the first observation that cannot be stacked."""
+    def _refuse_misfits(self) -> None:
+        """Raise an error about the first observation that cannot be stacked."""
         for index, obs in enumerate(self._last):
+            empty: Any = create_empty_array(self._space, 1)
             try:
-                empty: Any = create_empty_array(self._space, 1)
                 concatenate(self._space, [obs], empty)
-            except Exception as cause:
-                what = f"{obs!r:.200} does not have the shape of the space {self._space} ({cause})"
-                hint = "return a member of the observation space"
-                return _ReturnError(what, hint, f"observation of {self._name(index)}")
-        return error
+            except Exception as error:
+                raise self._misfit("observation", index, obs, f"a member of {self._space}", error) from error
 
     def run(self, half: int, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run a method of this worker, and return its answer."""
@@ -261,9 +264,9 @@ class Runner:
         """Call a function with each of some environments, and return the results."""
         return [function(self.envs[index], *args, **kwargs) for index in indices]
 
-    def set_attr(self, name: str, values: dict[int, Any]) -> None:
+    def set_attr(self, name: str, indices: Sequence[int], values: Sequence[Any]) -> None:
         """Set an attribute of some environments, each to its value."""
-        for index, value in values.items():
+        for index, value in zip(indices, values):
             self.envs[index].set_wrapper_attr(name, value)
 
     def close(self) -> None:
@@ -278,36 +281,14 @@ class _ReturnError(UnsupportedError, ValueError):
     """What an environment has returned cannot be used; NumPy raises one or the other, too."""
 
 
-def _wrong_length(result: Any, form: str, where: str) -> Exception:
-    length = f" of {len(result)}" if isinstance(result, (tuple, list)) else ""
-    return _ReturnError(f"{with_article(type(result).__name__)}{length}", f"return {form}", where)
-
-
 # What a fault adds to the infos, with the masks of these keys.
 _OURS = frozenset(["fault", "fault_reason", "_fault", "_fault_reason"])
-
-
-def check_info(name: str, info: Any) -> None:
-    """Refuse an environment's info that is no dict, or could be taken for what a fault adds."""
-    if not hasattr(info, "items"):
-        raise _ReturnError(with_article(type(info).__name__), "return a dict", f"info of {name}")
-    if not _OURS.isdisjoint(info):
-        key = next(key for key in info if key in _OURS)
-        what = f"the key {key!r}, which is how the loss of a worker is reported, cannot be the environment's"
-        raise UnsupportedError(
-            what, "rename it, in the environment or a wrapper around it", f"info of {name}"
-        )
 
 
 def call(env: gym.Env[Any, Any], name: str, /, *args: Any, **kwargs: Any) -> Any:
     """Call a method of an environment, or get an attribute that is not callable."""
     attribute = env.get_wrapper_attr(name)
     return attribute(*args, **kwargs) if callable(attribute) else attribute
-
-
-def get_attr(env: gym.Env[Any, Any], name: str) -> Any:
-    """Return an attribute of an environment, without calling it."""
-    return env.get_wrapper_attr(name)
 
 
 def render(env: gym.Env[Any, Any]) -> Any:

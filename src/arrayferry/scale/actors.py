@@ -12,12 +12,10 @@ from gymnasium.vector import AutoresetMode
 
 from arrayferry.errors import NotInstalledError, OptionError, WorkerError
 from arrayferry.scale._actor import Actor, ActorTask, unpacked
-from arrayferry.scale._arguments import counted, seconds, split
+from arrayferry.scale._arguments import seconds
 from arrayferry.scale._block import Block, copy_into, map_arrays
 from arrayferry.scale._driver import State, Worker, warn_of_failure
 from arrayferry.scale._faults import WorkerVectorEnv
-from arrayferry.scale._pickling import pickled
-from arrayferry.scale._worker import Task
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -75,7 +73,7 @@ class RayVectorEnv(WorkerVectorEnv):
         actor_options: Mapping[str, Any] | None = None,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
     ) -> None:
-        super().__init__(counted(env_fns), workers, autoreset_mode, step_timeout, max_faults)
+        super().__init__(env_fns, workers, autoreset_mode, step_timeout, max_faults)
         restart_timeout = seconds("restart_timeout", restart_timeout)
         options = {"scheduling_strategy": "SPREAD", **(actor_options or {})}
         if refused := [name for name in _REFUSED if name in options]:
@@ -85,11 +83,8 @@ class RayVectorEnv(WorkerVectorEnv):
         actor = ray.remote(**options, **_OURS)(Actor)
         settings = max(int(options.get("num_cpus") or 1), 1), self._timeout, max_faults
         workers = workers or sum(node["Alive"] and "CPU" in node["Resources"] for node in ray.nodes()) or 1
-        tasks = [
-            Task(pickled(env_fns[rows]), rows, self.num_envs, self.autoreset_mode)
-            for rows in split(self.num_envs, workers)
-        ]
-        self._start([_Worker(session, actor, ActorTask(task, *settings), restart_timeout) for task in tasks])
+        tasks = [ActorTask(task, *settings) for task in self._tasks(env_fns, workers)]
+        self._start([_Worker(session, actor, task, restart_timeout) for task in tasks])
 
     def _make_block(self) -> Block:
         return Block.made_by(np.zeros, *self._single_spaces, self.num_envs)

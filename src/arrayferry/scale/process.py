@@ -20,13 +20,10 @@ from gymnasium.vector import AutoresetMode
 
 from arrayferry._frameworks.jax import has_started
 from arrayferry.errors import OptionError, WorkerError
-from arrayferry.scale._arguments import counted, split
 from arrayferry.scale._block import Block
 from arrayferry.scale._driver import State, Worker, warn_of_failure
-from arrayferry.scale._faults import WorkerVectorEnv
-from arrayferry.scale._line import POLL_SECONDS, Line
-from arrayferry.scale._memory import SharedMemory
-from arrayferry.scale._pickling import pickled
+from arrayferry.scale._faults import WorkerVectorEnv, kill_all
+from arrayferry.scale._line import POLL_SECONDS, Line, SharedMemory
 from arrayferry.scale._worker import CALL, STEP, Channel, Task, work
 
 if TYPE_CHECKING:
@@ -54,8 +51,8 @@ class ProcessVectorEnv(WorkerVectorEnv):
     fault is not a transition: leave it out of what you learn from. With NEXT_STEP the row shows its last
     observation, and the next step shows the successor's first. With SAME_STEP it shows the successor's first,
     and `final_obs` is the last one seen. With DISABLED it shows the last one, until you reset it. The
-    successor's seeds derive from the seed, the environment's index and the number of faults, so that a crash
-    is not repeated.
+    successor's seeds derive from the seed, the environment's index and the number of workers it has had, so
+    that neither a crash nor an episode is repeated.
 
     The successor has the attributes that `set_attr` has set, and the seed and options of a reset under way.
 
@@ -89,22 +86,19 @@ class ProcessVectorEnv(WorkerVectorEnv):
         step_timeout: float = 60,
         max_faults: int = 3,
     ) -> None:
-        super().__init__(counted(env_fns), workers, autoreset_mode, step_timeout, max_faults)
+        super().__init__(env_fns, workers, autoreset_mode, step_timeout, max_faults)
         if context not in (known := multiprocessing.get_all_start_methods()):
             raise OptionError(f"context={context!r} is not valid", f"pass one of {', '.join(known)}")
-        _refuse_while_importing()
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            # Python refuses this too, but only after making semaphores, which leak when the worker is killed.
+            raise WorkerError("this script starts workers when a worker imports it", _GUARD)
         if context == "fork" and has_started():
             what = 'context="fork" after JAX has started: a worker would wait for its threads forever'
             raise OptionError(what, 'pass context="forkserver" or "spawn"')
         if context == "forkserver":
             _preload()
         multiprocess: Any = multiprocessing.get_context(context)
-        self._start(
-            [
-                _Worker(multiprocess, Task(pickled(env_fns[rows]), rows, self.num_envs, self.autoreset_mode))
-                for rows in split(self.num_envs, workers or _cores())
-            ]
-        )
+        self._start([_Worker(multiprocess, task) for task in self._tasks(env_fns, workers or _cores())])
 
     def _make_block(self) -> Block:
         memory = SharedMemory(Block.size(*self._single_spaces, self.num_envs))
@@ -121,10 +115,8 @@ class _Launch:
 
     def __init__(self, context: Any, task: Task) -> None:
         self._context, self._task = context, task
-        self.process: Any = None
-        self.line: Any = None
-        self.lifeline: Any = None
-        self.channel: Any = None
+        nothing: Any = None
+        self.process = self.line = self.lifeline = self.channel = nothing
         self.error: BaseException | None = None
         self._is_over = threading.Event()
 
@@ -147,7 +139,7 @@ class _Launch:
             self.line = Line(mine)
             lifeline, self.lifeline = context.Pipe(duplex=False)
             semaphores = context.Semaphore(0), context.Semaphore(0)
-            self.channel = Channel(*semaphores, context.RawArray("q", 5), theirs)
+            self.channel = Channel(*semaphores, context.RawArray("q", 4), theirs)
             arguments = self._task, self.channel, lifeline
             self.process = context.Process(target=work, args=arguments, daemon=True)
             with theirs, lifeline:
@@ -205,9 +197,7 @@ class _Worker(Worker):
         try:
             data = self._line.receive(time.monotonic() + _START_TIMEOUT, self._process.is_alive)[1]
         except TimeoutError:
-            return (
-                f"a worker did not start: its environments were not made within {_START_TIMEOUT:.0f} seconds"
-            )
+            return f"a worker did not start: it had not made its environments after {_START_TIMEOUT:.0f} s"
         except (EOFError, OSError):
             return f"a worker did not start: it ended with exit code {self._exit_code()}"
         return pickle.loads(data)
@@ -235,36 +225,35 @@ class _Worker(Worker):
 
     def reply(self, deadline: float) -> Any:
         """Wait as `answer` does; throw away answers to other requests."""
-        channel, number, is_alive = self._channel, self._number, True
-        if self._is_cut:
-            return "the worker did not answer in time"
         try:
-            while not (channel.done.acquire(timeout=POLL_SECONDS) and channel.numbers[3] == number):
-                if not is_alive:  # and has not answered before it died
-                    return self._describe_death()
-                is_alive = self._process.is_alive()
-                if is_alive and time.monotonic() > deadline:
-                    return "the worker did not answer in time"
-            if not channel.numbers[4]:
+            self._wait(deadline)
+            if not self._channel.numbers[3]:
                 return None
             deadline, received = max(deadline, time.monotonic() + _READ_TIMEOUT), 0
-            while received != number:
+            while received != self._number:
                 received, data = self._line.receive(deadline, self._process.is_alive)
         except TimeoutError:
             return "the worker did not answer in time"
         except (EOFError, OSError):
-            return self._describe_death()
+            return f"the worker died (exit code {self._exit_code()})"
         return pickle.loads(data)
 
-    def _describe_death(self) -> str:
-        return f"the worker died (exit code {self._exit_code()})"
+    def _wait(self, deadline: float) -> None:
+        """Wait until every row has the number of the request; raise as `Line.receive` does."""
+        channel, expected, is_alive = self._channel, [self._number] * len(self.block.answered), True
+        if self._is_cut:
+            raise TimeoutError
+        while not (channel.done.acquire(timeout=POLL_SECONDS) and self.block.answered.tolist() == expected):
+            if not is_alive:  # and has not answered before it died
+                raise EOFError
+            is_alive = self._process.is_alive()
+            if is_alive and time.monotonic() > deadline:
+                raise TimeoutError
 
-    def _exit_code(self) -> int | None:
-        process = self._process
-        if process.pid is not None:  # otherwise the fork server could not start it
-            process.join(1)
-        exit_code: int | None = process.exitcode
-        return exit_code
+    def _exit_code(self) -> Any:
+        if self._process.pid is not None:  # otherwise the fork server could not start it
+            self._process.join(1)
+        return self._process.exitcode
 
     def end(self, deadline: float) -> None:
         """Wait until the process has ended; read its answers, which would keep it from ending."""
@@ -292,30 +281,16 @@ class _Worker(Worker):
 _WORKERS: weakref.WeakSet[_Worker] = weakref.WeakSet()
 
 
-def _end_all() -> None:
-    """End all workers at exit: before `multiprocessing` asks them to, and waits for those that refuse."""
-    for worker in list(_WORKERS):
-        worker.is_closed = True
-        worker.kill()
-
-
 def _disown_all() -> None:
     for worker in list(_WORKERS):
         worker.disown()
 
 
-atexit.register(_end_all)  # runs before what `multiprocessing` has registered, which is imported above
+# Runs before what `multiprocessing` has registered, which is imported above: that asks workers to end, and
+# waits for those that refuse.
+atexit.register(kill_all, _WORKERS)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_disown_all)
-
-
-def _refuse_while_importing() -> None:
-    """Raise in a worker that imports its script, which would start workers of its own.
-
-    Python refuses this too, but only after making semaphores, which leak when the worker is killed.
-    """
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise WorkerError("this script starts workers when a worker imports it", _GUARD)
 
 
 def _preload() -> None:
