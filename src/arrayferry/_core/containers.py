@@ -103,8 +103,10 @@ def _parts_of(old: Any) -> dict[Any, Any]:
 
 
 def _build_numpy_array(old: Any, names: list[Any], new: list[Any]) -> Any:
-    array = np.array(old, copy=True, subok=True)
+    array = np.array(np.asanyarray(old), copy=True, subok=True)  # of a record, `np.array` makes a view
     data = np.ma.getdata(array, subok=False)
+    if getattr(array, "_mask", np.ma.nomask) is not np.ma.nomask:
+        vars(array)["_mask"] = array._mask.copy()  # masked records would share it
     for name, part in zip(names, new):
         if type(name) is Attribute:
             vars(array)[str(name)] = part

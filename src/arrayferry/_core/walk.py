@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from sys import getrefcount
 from typing import Any, NamedTuple, TypeAlias
 
 from arrayferry._core import ownership
@@ -168,7 +169,9 @@ def walk(
         while True:
             for child in children:
                 found = handlers[type(child)]
-                references = count_holders((child,))
+                references = getrefcount(child)
+                if references <= unshared:  # so few that it has to be known exactly
+                    references = count_holders((child,))
                 if type(found) is not Container:
                     if visit is None:
                         found = found(child, alone and references <= unshared)

@@ -118,8 +118,8 @@ class Boundary:
         self._set_env_framework("numpy" if env_xp is None else env_xp, None if env_xp is None else env_device)
         walker = self.outgoing._walker
         self._unpack_step = walker(self._step_slots(), partial(checked, "step", STEP)).unpack
-        # The types and dtypes that rewards and flags had which became arrays as they were.
-        self._plain: set[Any] = set()
+        # The types and dtypes of the last rewards and flags that became arrays as they were.
+        self._plain: Any = ()
         self.convert_step: Callable[[list[Any]], tuple[Any, Any, Any, Any, Any]] = (
             self._unpack_step if scalars == "python" else self._convert_arrays
         )
@@ -287,13 +287,12 @@ class Boundary:
 
     def _convert_arrays(self, box: list[Any]) -> Any:
         """Convert a step whose reward becomes an array of real numbers, and its flags arrays of bools."""
-        if (kinds := _kinds(box[0])) not in self._plain:
+        if (kinds := _kinds(box[0])) != self._plain:
             self.learn_from(box)
             obs, *values, info = checked("step", STEP, box.pop())
             checks = each_number, each_flag_array, each_flag_array
             new = [self._rows(check(name, one)) for check, name, one in zip(checks, STEP[1:4], values)]
-            if kinds is not None and all(map(is_, new, values)):
-                self._plain.add(kinds)
+            self._plain = kinds if kinds is not None and all(map(is_, new, values)) else ()
             box = [(obs, *new, info)]
             del obs, info  # so that the box alone holds them
         return self._unpack_step(box)
@@ -407,10 +406,11 @@ def _rebuild(kind: type[Boundary], env: Any, arguments: dict[str, Any], scalars:
 
 def _kinds(result: Any) -> Any:
     """Return the types and dtypes of a step's reward and flags; None if they are not all arrays."""
-    with suppress(TypeError, ValueError, AttributeError):
-        _, reward, terminated, truncated, _ = result
-        return tuple([(type(one), one.dtype) for one in (reward, terminated, truncated)])
-    return None
+    try:
+        _, x, y, z, _ = result
+        return x.dtype, y.dtype, z.dtype, type(x), type(y), type(z)
+    except (TypeError, ValueError, AttributeError):
+        return None
 
 
 def checked(call: str, names: Sequence[str], values: Any) -> tuple[Any, ...]:
