@@ -327,6 +327,7 @@ def _count(box: list[Any]) -> int:
 if ownership.COUNTS_PROVE:
     # At most its container, `child`, the tuple, and `map`, which passes it on. A tracer that keeps local
     # variables adds to it; once it was off, as many holders would go unnoticed.
+    ownership.unshared = 4
     ownership.unshared = min(_count([object()]), 4)
     if not ownership.has_proof(lambda box: _count(box) <= ownership.unshared):
         ownership.COUNTS_PROVE, ownership.unshared = speedups is not None, -1

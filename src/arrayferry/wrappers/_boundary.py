@@ -118,8 +118,8 @@ class Boundary:
         self._set_env_framework("numpy" if env_xp is None else env_xp, None if env_xp is None else env_device)
         walker = self.outgoing._walker
         self._unpack_step = walker(self._step_slots(), partial(checked, "step", STEP)).unpack
-        # The types and dtypes of the last rewards and flags that became arrays as they were.
-        self._plain: Any = ()
+        # The types and dtypes of the last reward and flags that became arrays as they were.
+        self._plain: tuple[Any, ...] = ()
         self.convert_step: Callable[[list[Any]], tuple[Any, Any, Any, Any, Any]] = (
             self._unpack_step if scalars == "python" else self._convert_arrays
         )
@@ -287,15 +287,17 @@ class Boundary:
 
     def _convert_arrays(self, box: list[Any]) -> Any:
         """Convert a step whose reward becomes an array of real numbers, and its flags arrays of bools."""
-        if (kinds := _kinds(box[0])) != self._plain:
-            self.learn_from(box)
-            obs, *values, info = checked("step", STEP, box.pop())
-            checks = each_number, each_flag_array, each_flag_array
-            new = [self._rows(check(name, one)) for check, name, one in zip(checks, STEP[1:4], values)]
-            self._plain = kinds if kinds is not None and all(map(is_, new, values)) else ()
-            box = [(obs, *new, info)]
-            del obs, info  # so that the box alone holds them
-        return self._unpack_step(box)
+        return self._unpack_step(box if _kinds(box[0]) == self._plain else self._checked(box))
+
+    def _checked(self, box: list[Any]) -> list[Any]:
+        """Return a box with the same step, whose reward has real numbers, and whose flags have bools."""
+        kinds = _kinds(box[0])
+        self.learn_from(box)
+        obs, *values, info = checked("step", STEP, box.pop())
+        checks = each_number, each_flag_array, each_flag_array
+        new = [self._rows(check(name, one)) for check, name, one in zip(checks, STEP[1:4], values)]
+        self._plain = kinds if kinds is not None and all(map(is_, new, values)) else ()
+        return [(obs, *new, info)]
 
     def _rows(self, values: Any) -> Any:
         """Return a list with a number for each environment as an array, and anything else as it is."""
