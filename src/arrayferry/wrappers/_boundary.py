@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -366,6 +367,15 @@ class Boundary:
             "dtypes": self.outgoing.dtypes or None,
             "reward_dtype": None if self._reward_dtype is None else self._reward_dtype.name,
         }
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Boundary:
+        records = {"target_xp": self.outgoing.framework}  # which need not be registered
+        if not self._is_learning:
+            records["env_xp"] = self.incoming.framework
+        env = deepcopy(self._env, memo)
+        copied = type(self)(env, **(self.arguments() | records), scalars=self._scalars)
+        copied.has_answered = self.has_answered
+        return copied
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = type(self), self._env, self.arguments(), self._scalars
