@@ -100,7 +100,7 @@ try:
 except arrayferry.errors.UnknownFrameworkError as error:
     print("loud" in sys.modules, error.hint)
 """
-    assert run_python(code) == "False if it is one, import loud before unpickling\n"
+    assert run_python(code) == "False if it is one, import loud or register it before unpickling\n"
 
 
 def test_unpickling_may_import_the_framework_that_it_names(run_python):

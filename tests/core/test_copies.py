@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.ma import mrecords
 
 from arrayferry import Converter, FerryError, convert, frameworks
 from arrayferry.errors import SharingError
@@ -265,3 +266,108 @@ def test_shared_memory_is_shared_whatever_from_private_does():
         Converter(copies, copy=False)(np.zeros(3))
     shared = np.zeros(3)
     assert np.shares_memory(Converter("numpy", copy=False)({"x": [shared]})["x"][0], shared)
+
+
+INNER = np.dtype([("values", object), ("steps", "i4")])
+
+
+def objects(*shape):
+    """An array of this shape whose elements are arrays."""
+    made = np.empty(shape, object)
+    for index in np.ndindex(shape):
+        made[index] = np.arange(2.0)
+    return made
+
+
+def record(field, shape=(2,)):
+    """A structured array with numbers, and with arrays in another field."""
+    array = np.zeros(shape, [("number", "f4"), field])
+    inner = array[field[0]]
+    inner = inner["values"] if inner.dtype.names else inner
+    inner[...] = objects(*inner.shape)
+    return array
+
+
+PLAIN = np.zeros(2, [("number", "f4"), ("steps", "i4")])
+MASK = [(False, True), (True, False)]
+
+RECORDS = {
+    "objects": lambda: record(("values", object)),
+    "0-d": lambda: record(("values", object), ()),
+    "nested": lambda: record(("inner", INNER)),
+    "subarray": lambda: record(("values", object, (2,))),
+    "subarray of records": lambda: record(("inner", INNER, (2,))),
+    "void": lambda: record(("values", object))[0],
+    "void, nested": lambda: record(("inner", INNER))[0],
+    "void, subarray": lambda: record(("values", object, (2,)))[0],
+    "void of numbers": lambda: PLAIN[0],
+    "recarray": lambda: record(("values", object)).view(np.recarray),
+    "element of a recarray": lambda: record(("values", object)).view(np.recarray)[0],
+    "masked": lambda: np.ma.array(PLAIN, mask=MASK),
+    "masked objects": lambda: np.ma.array(objects(2), mask=[False, True]),
+    "masked records": lambda: np.ma.array(record(("values", object)), mask=MASK),
+    "masked, nested": lambda: np.ma.array(record(("inner", INNER))),
+    "masked, subarray": lambda: np.ma.array(record(("values", object, (2,)))),
+    "mvoid": lambda: np.ma.array(record(("values", object)), mask=MASK)[0],
+    "mrecarray": lambda: np.ma.array(PLAIN, mask=MASK).view(mrecords.mrecarray),
+    "mrecarray of objects": lambda: np.ma.array(record(("values", object)), mask=MASK).view(
+        mrecords.mrecarray
+    ),
+}
+
+
+def memory_of(value):
+    """The arrays that hold what can be seen of a record or an array: itself, its mask, and its objects."""
+    array = np.ma.getdata(np.asanyarray(value), subok=False)
+    yield array
+    if (mask := np.ma.getmask(value)) is not np.ma.nomask:
+        yield np.asarray(mask)
+    for name in array.dtype.names or ():
+        if array.dtype[name].hasobject:
+            yield from memory_of(array[name])
+    if array.dtype.kind == "O":
+        for element in array.flat:
+            yield from memory_of(element)
+
+
+def have_common_memory(one, other):
+    spans = [[np.lib.array_utils.byte_bounds(part) for part in memory_of(value)] for value in (one, other)]
+    return any(low < end and start < high for low, high in spans[0] for start, end in spans[1])
+
+
+@pytest.mark.needs("numpy>=2")  # np.lib.array_utils
+@pytest.mark.parametrize("copy", [None, True])
+@pytest.mark.parametrize("case", RECORDS)
+def test_records_with_objects_come_back_equal_and_private(case, copy):
+    source = RECORDS[case]()
+    before = repr(source)
+    result = convert({"x": source}, "numpy", copy=copy)["x"]
+    assert type(result) is type(source)
+    assert repr(result) == before
+    assert not have_common_memory(result, source)
+    for part in memory_of(result):
+        if part.dtype.kind == "f":
+            part[...] = 7
+    assert repr(source) == before
+
+
+@pytest.mark.parametrize("case", RECORDS)
+def test_records_are_shared_on_request(case):
+    source = RECORDS[case]()
+    assert convert({"x": source}, "numpy", copy=False)["x"] is source
+
+
+@pytest.mark.parametrize("copy", [None, True, False])
+@pytest.mark.parametrize("target", ["torch", "jax"])
+@pytest.mark.parametrize("case", RECORDS)
+def test_records_have_no_counterpart_elsewhere(case, target, copy):
+    pytest.importorskip(target)
+    source = RECORDS[case]()
+    assert convert({"x": source}, target, copy=copy)["x"] is source
+
+
+@pytest.mark.parametrize("copy", [None, True])
+@pytest.mark.parametrize("array", [record(("values", object)), objects(2)])
+def test_dask_array_of_objects_stays_as_it_is(array, copy):
+    source = pytest.importorskip("dask.array").from_array(array, chunks=2)
+    assert convert({"x": source}, "numpy", copy=copy)["x"] is source

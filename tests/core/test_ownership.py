@@ -1015,7 +1015,7 @@ HOOKS = {
 @targets
 def test_a_hook_that_changes_a_reference_is_noticed(target, case, holder):
     def values(old):
-        if not isinstance(old.hook, Dying):
+        if isinstance(old.hook, Upgrading):
             old.hook()
         old.hook = None  # and with it, what dies
         return [old.array]

@@ -139,6 +139,12 @@ def _without_ml_dtypes(*arguments: Any, **options: Any) -> Any:
         return convert(*arguments, **options)
 
 
+def _registered_twice() -> None:
+    cls = type("Pair", (), {})
+    arrayferry.register_leaf(cls, lambda value, converter: value)
+    arrayferry.register_leaf(cls, lambda value, converter: value)
+
+
 STRUCTURES: dict[str, Call] = {
     "a container whose class takes other arguments": lambda: convert({"x": _Unbuildable("a", "r")}, "numpy"),
     "a framework's own call fails": _with_framework(lambda: convert({"x": F4}, "mylib"), from_numpy=_failing),
@@ -148,6 +154,9 @@ STRUCTURES: dict[str, Call] = {
     "a library of nobody's makes another shape": lambda: convert(
         {"x": F4}, _stranger(asarray=lambda x: np.ravel(x))
     ),
+    "register_container(no class, ...)": lambda: arrayferry.register_container("Pair", vars, vars),
+    "register_leaf(Walk, no function)": lambda: arrayferry.register_leaf(Walk, None),
+    "register_leaf(what is registered, ...)": _registered_twice,
 }
 
 SHARING: dict[str, Call] = {

@@ -219,3 +219,23 @@ def test_a_wrapper_to_an_unregistered_library_unpickles_in_a_new_process(run_pyt
         f"print(type(pickle.loads({pickled!r}).reset(seed=1)[0]).__name__)\n"
     )
     assert run_python(code) == "ndarray\n"
+
+
+@pytest.mark.parametrize("options", [{}, {"spaces": "target"}, {"sanitize": True}, {"env_xp": "same"}])
+def test_framework_that_is_not_registered_is_copied_but_not_pickled(options: dict[str, Any]) -> None:
+    lists = arrayferry.Framework(
+        name="lists",
+        modules=("builtins",),
+        arrays=(),
+        to_numpy=lambda value, share: np.array(value),
+        from_numpy=lambda array, device, share: array.tolist(),
+        dtypes=lambda device: frozenset({"int64", "float64", "float32", "bool"}),
+    )
+    options = {**options, "env_xp": lists} if "env_xp" in options else options
+    env = arrayferry.wrap(Recorder(), lists, **options)
+    first, _ = env.reset(seed=1)
+    second, _ = copy.deepcopy(env).reset(seed=1)
+    assert second == first
+    assert type(second) is list
+    with pytest.raises(arrayferry.FerryError, match="'lists' does not name an array framework"):
+        pickle.loads(pickle.dumps(env))

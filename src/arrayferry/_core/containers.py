@@ -91,20 +91,19 @@ OBJECT_ARRAY = Container(
 
 def _parts_of(old: Any) -> dict[Any, Any]:
     """Return what an array of NumPy's holds besides plain values: objects, by field, and attributes."""
-    array = np.asarray(old) if isinstance(old, np.void) else old
-    data = np.ma.getdata(array, subok=False)
-    fields = data.dtype.names or ()
-    parts = {name: data[name] for name in fields if data.dtype[name].hasobject}
-    if data.dtype.kind == "O":
-        parts[""] = data
+    data = np.ndarray.view(np.asanyarray(old), np.ndarray)
+    parts: dict[Any, Any] = {"": data} if data.dtype.kind == "O" else {}
+    parts |= {name: data[name] for name in data.dtype.names or () if data.dtype[name].hasobject}
     own = {name: part for name, part in getattr(old, "__dict__", {}).items() if name != "_mask"}
     kept = (*UNCHANGING, np.generic)
     return parts | {Attribute(name): part for name, part in own.items() if not isinstance(part, kept)}
 
 
 def _build_numpy_array(old: Any, names: list[Any], new: list[Any]) -> Any:
-    array = np.array(old, copy=True, subok=True)
-    data = np.ma.getdata(array, subok=False)
+    array = np.array(np.asanyarray(old), copy=True, subok=True)  # of a record, `np.array` makes a view
+    data = np.ndarray.view(array, np.ndarray)
+    if getattr(array, "_mask", np.ma.nomask) is not np.ma.nomask:
+        vars(array)["_mask"] = array._mask.copy()  # masked records would share it
     for name, part in zip(names, new):
         if type(name) is Attribute:
             vars(array)[str(name)] = part

@@ -105,9 +105,10 @@ class LeafConverter:
         dtype = array.dtype
         if dtype.hasobject or self._casts[dtype, dtype.num, self.target.dtypes(self.device)] is None:
             # NumPy holds all of its own dtypes; of its scalars, only records are mutable.
-            if not self._is_numpy or not isinstance(scalar, np.void):
-                return scalar if self._is_numpy else KEEP
-            return NUMPY_ARRAY if dtype.hasobject and not self.shares else scalar.copy()
+            if not self._is_numpy:
+                return KEEP
+            is_shared = self.shares or not isinstance(scalar, np.void)
+            return scalar if is_shared else NUMPY_ARRAY if dtype.hasobject else scalar.copy()
         return self._deliver(array, mine=True)
 
     def array_without_counterpart(self, array: Array, mine: bool) -> Any:
@@ -268,8 +269,10 @@ class LeafConverter:
         if cast is None:
             available = self.target.dtypes(self.device if device is None else device)
             cast = self._casts[dtype, dtype.num, available]
-            if cast is None:  # NumPy holds its own structured dtypes, wherever an array came from
-                is_kept = source is not None and not (self._is_numpy and dtype.names)
+            if cast is None:
+                # NumPy holds its own structured dtypes, wherever an array came from.
+                is_record = type(array) is np.ndarray and dtype.names and not dtype.hasobject
+                is_kept = source is not None and not (self._is_numpy and is_record)
                 return KEEP if is_kept else self.array_without_counterpart(array, mine)
         if self.shares and not mine:
             return self._share(array, cast, source)

@@ -107,7 +107,9 @@ def find_unpickled_framework(name: str) -> str:
         find_framework(name)
     except UnknownFrameworkError as error:
         what = f"{name!r} does not name an array framework in this process"
-        raise UnknownFrameworkError(what, f"if it is one, import {name} before unpickling") from error
+        raise UnknownFrameworkError(
+            what, f"if it is one, import {name} or register it before unpickling"
+        ) from error
     return name
 
 

@@ -25,6 +25,9 @@ class _TypeKey(weakref.ref[type]):
         return self is other or self() is other
 
 
+# Py_TPFLAGS_HEAPTYPE: all other types live as long as the program.
+_CAN_END = 1 << 9
+
 TypeKey: Any = _TypeKey if speedups is None else speedups.TypeKey
 
 
@@ -51,7 +54,8 @@ class TypeCache(dict[type, Any]):
 
     def __missing__(self, cls: type) -> Any:
         before = TypeCache.last_clear
-        self[TypeKey(cls, self._forget)] = decision = self._decide(cls)
+        key = TypeKey(cls, self._forget) if cls.__flags__ & _CAN_END else cls
+        self[key] = decision = self._decide(cls)
         if TypeCache.last_clear is not before:  # another thread has registered something meanwhile
             self.pop(cls, None)
         return decision

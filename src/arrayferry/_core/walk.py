@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from sys import getrefcount
 from typing import Any, NamedTuple, TypeAlias
 
 from arrayferry._core import ownership
@@ -168,7 +169,9 @@ def walk(
         while True:
             for child in children:
                 found = handlers[type(child)]
-                references = count_holders((child,))
+                references = getrefcount(child)
+                if references <= unshared:  # so few that it has to be known exactly
+                    references = count_holders((child,))
                 if type(found) is not Container:
                     if visit is None:
                         found = found(child, alone and references <= unshared)
@@ -324,6 +327,7 @@ def _count(box: list[Any]) -> int:
 if ownership.COUNTS_PROVE:
     # At most its container, `child`, the tuple, and `map`, which passes it on. A tracer that keeps local
     # variables adds to it; once it was off, as many holders would go unnoticed.
+    ownership.unshared = 4
     ownership.unshared = min(_count([object()]), 4)
     if not ownership.has_proof(lambda box: _count(box) <= ownership.unshared):
         ownership.COUNTS_PROVE, ownership.unshared = speedups is not None, -1

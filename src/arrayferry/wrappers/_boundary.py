@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -118,8 +119,8 @@ class Boundary:
         self._set_env_framework("numpy" if env_xp is None else env_xp, None if env_xp is None else env_device)
         walker = self.outgoing._walker
         self._unpack_step = walker(self._step_slots(), partial(checked, "step", STEP)).unpack
-        # The types and dtypes that rewards and flags had which became arrays as they were.
-        self._plain: set[Any] = set()
+        # The types and dtypes of the last reward and flags that became arrays as they were.
+        self._plain: tuple[Any, ...] = ()
         self.convert_step: Callable[[list[Any]], tuple[Any, Any, Any, Any, Any]] = (
             self._unpack_step if scalars == "python" else self._convert_arrays
         )
@@ -287,16 +288,17 @@ class Boundary:
 
     def _convert_arrays(self, box: list[Any]) -> Any:
         """Convert a step whose reward becomes an array of real numbers, and its flags arrays of bools."""
-        if (kinds := _kinds(box[0])) not in self._plain:
-            self.learn_from(box)
-            obs, *values, info = checked("step", STEP, box.pop())
-            checks = each_number, each_flag_array, each_flag_array
-            new = [self._rows(check(name, one)) for check, name, one in zip(checks, STEP[1:4], values)]
-            if kinds is not None and all(map(is_, new, values)):
-                self._plain.add(kinds)
-            box = [(obs, *new, info)]
-            del obs, info  # so that the box alone holds them
-        return self._unpack_step(box)
+        return self._unpack_step(box if _kinds(box[0]) == self._plain else self._checked(box))
+
+    def _checked(self, box: list[Any]) -> list[Any]:
+        """Return a box with the same step, whose reward has real numbers, and whose flags have bools."""
+        kinds = _kinds(box[0])
+        self.learn_from(box)
+        obs, *values, info = checked("step", STEP, box.pop())
+        checks = each_number, each_flag_array, each_flag_array
+        new = [self._rows(check(name, one)) for check, name, one in zip(checks, STEP[1:4], values)]
+        self._plain = kinds if kinds is not None and all(map(is_, new, values)) else ()
+        return [(obs, *new, info)]
 
     def _rows(self, values: Any) -> Any:
         """Return a list with a number for each environment as an array, and anything else as it is."""
@@ -366,6 +368,15 @@ class Boundary:
             "reward_dtype": None if self._reward_dtype is None else self._reward_dtype.name,
         }
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Boundary:
+        records = {"target_xp": self.outgoing.framework}  # which need not be registered
+        if not self._is_learning:
+            records["env_xp"] = self.incoming.framework
+        env = deepcopy(self._env, memo)
+        copied = type(self)(env, **(self.arguments() | records), scalars=self._scalars)
+        copied.has_answered = self.has_answered
+        return copied
+
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = type(self), self._env, self.arguments(), self._scalars
         return _rebuild, arguments, {"has_answered": self.has_answered}
@@ -407,10 +418,11 @@ def _rebuild(kind: type[Boundary], env: Any, arguments: dict[str, Any], scalars:
 
 def _kinds(result: Any) -> Any:
     """Return the types and dtypes of a step's reward and flags; None if they are not all arrays."""
-    with suppress(TypeError, ValueError, AttributeError):
-        _, reward, terminated, truncated, _ = result
-        return tuple([(type(one), one.dtype) for one in (reward, terminated, truncated)])
-    return None
+    try:
+        _, x, y, z, _ = result
+        return x.dtype, y.dtype, z.dtype, type(x), type(y), type(z)
+    except (TypeError, ValueError, AttributeError):
+        return None
 
 
 def checked(call: str, names: Sequence[str], values: Any) -> tuple[Any, ...]:
