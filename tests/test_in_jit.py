@@ -705,6 +705,15 @@ def test_a_vector_environment_that_nobody_resets_is_refused() -> None:
         arrayferry.in_jit(vector(2, AutoresetMode.DISABLED))
 
 
+def test_an_environment_with_its_own_functions_for_compiled_code_is_refused() -> None:
+    class Pool(Halves):
+        def xla(self) -> Any:
+            """Return functions for compiled code, as in EnvPool."""
+
+    with pytest.raises(arrayferry.FerryError, match=r"Pool has its own functions[\s\S]*call env.xla\(\)"):
+        arrayferry.in_jit(Pool())
+
+
 def test_an_unknown_info_is_refused() -> None:
     for autoreset in (False, True):
         with pytest.raises(arrayferry.FerryError, match="no info 'lives'") as caught:

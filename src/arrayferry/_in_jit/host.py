@@ -79,7 +79,7 @@ class Host:
         with self._turns.lock:
             if after.any():
                 self._turns.check(after)
-            obs, _ = self._turns.take(self._env.reset, seed=int(seed))
+            obs, _ = self._env.reset(seed=int(seed))
             self._write(outs, self.obs.flatten(obs))
 
     def step(self, outs: list[Array], state: Array, *action: Array) -> None:
@@ -89,14 +89,14 @@ class Host:
         """
         with self._turns.lock:
             self._turns.check(state)
-            values = self._turns.take(self._env.step, self.action.build(iter(action)))
+            values = self._env.step(self.action.build(iter(action)))
             if self._resets and (values[2] or values[3]):
                 obs, *rest, info = values
                 values = self._env.reset()[0], *rest, {**info, "final_obs": obs}
             self._write(outs, values if self._is_flat else self._flatten(values))
 
     def _write(self, outs: list[Array], values: Iterable[Any]) -> None:
-        outs[0][...] = self._turns.newest
+        self._turns.end(outs[0])
         for write, out, value in zip(self._writers, outs[1:], values):
             write(out, value)
 

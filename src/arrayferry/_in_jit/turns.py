@@ -47,16 +47,15 @@ def seed_of(key: Any) -> Any:
 
 
 class Count:
-    """Counts the calls that change an environment: by any `in_jit`, through any wrapper, or directly.
+    """Counts the calls that changed an environment: by any `in_jit`, through any wrapper, or directly.
 
     Attributes:
-        calls: how many there were.
-        returned: how many of them have returned.
+        calls: how many have returned; one that raises has changed nothing that counts.
         lock: held during the calls of compiled code.
     """
 
     def __init__(self) -> None:
-        self.calls, self.returned, self.lock = 0, 0, threading.Lock()
+        self.calls, self.lock = 0, threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Count, ()  # a copy of the environment is another environment
@@ -78,28 +77,16 @@ class Turns:
         self.number, self.count = next(_number), _count_of(env.unwrapped)
         self.lock = self.count.lock
 
-    @property
-    def newest(self) -> list[int]:
-        """The newest state."""
-        return [self.number, *divmod(self.count.calls, 2**32)]
-
     def check(self, state: Array) -> None:
         """Refuse any state but the newest."""
-        if (given := state.tolist()) != self.newest:
-            refuse_state(is_other=given[0] != self.number)
+        number, high, low = state.tolist()
+        if number != self.number or high << 32 | low != self.count.calls:
+            refuse_state(is_other=number != self.number)
 
-    def take(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Make a call that changes the environment. If no part of it succeeds, the newest state stays so."""
-        count = self.count
-        before = count.calls, count.returned
-        try:
-            result = call(*args, **kwargs)
-        except BaseException:
-            if count.returned == before[1]:
-                count.calls = before[0]
-            raise
-        count.calls += 1
-        return result
+    def end(self, state: Array) -> None:
+        """End a turn, and write the newest state."""
+        self.count.calls += 1  # in case no call has reached an environment that counts it
+        state[0], (state[1], state[2]) = self.number, divmod(self.count.calls, 2**32)
 
 
 def _count_of(base: Any) -> Count:
@@ -115,7 +102,6 @@ def _count_of(base: Any) -> Count:
 
 
 def _counted(count: Count, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    count.calls += 1
     result = method(*args, **kwargs)
-    count.returned += 1
+    count.calls += 1
     return result
