@@ -71,9 +71,9 @@ def in_jit(
 
     Raises:
         NotInstalledError: JAX is not installed.
-        UnsupportedError: a space has no fixed shape, an info is unknown, a vector environment does not
-            reset by itself, or not as asked, or is EnvPool's; or, when a step is traced, the action does not have the
-            structure, shapes and kinds of its space, or the step is under `vmap`, `pmap`, `shard_map` or
+        UnsupportedError: a space has no fixed shape, an info is unknown, or a vector environment is EnvPool's
+            or does not reset by itself, or not as asked; or, when a step is traced, the action does not have
+            the structure, shapes and kinds of its space, or the step is under `vmap`, `pmap`, `shard_map` or
             `grad`.
 
     Example:

@@ -15,6 +15,7 @@ from arrayferry._core.convert import convert
 from arrayferry.envs._environments import JaxVectorEnv
 from arrayferry.errors import UnsupportedError
 from arrayferry.learners._each import SEPARATE, WITH_WORKERS, as_given, call_each, is_each_in, with_scalars
+from arrayferry.sanitizer import VectorSanitizer
 from arrayferry.wrappers import wrap
 from arrayferry.wrappers._autoreset import autoreset_mode_of
 from arrayferry.wrappers.vector import ArrayConversion, RecordEpisodeStatistics
@@ -44,8 +45,11 @@ class GymnasiumVecEnv(VecEnv):
         self.envs: Any = wrap(envs, "numpy")
         self._inner: Any = envs.unwrapped
         self._is_separate = isinstance(self._inner, SEPARATE)
-        # Whether no wrapper reads infos, or would miss a step that is taken in two calls.
-        self._is_bare = self._is_separate and all(isinstance(one, ArrayConversion) for one in _layers(envs))
+        # Whether no wrapper depends on the form of infos, or would miss a step that is taken in two calls.
+        self._is_bare = self._is_separate and all(
+            isinstance(layer, (ArrayConversion, VectorSanitizer)) for layer in _layers(envs)
+        )
+        self._watching = [layer for layer in _layers(self.envs) if isinstance(layer, VectorSanitizer)]
         self._fault_names = _FAULT if isinstance(self._inner, WITH_WORKERS) else ()
         self._is_started = False
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
@@ -75,7 +79,7 @@ class GymnasiumVecEnv(VecEnv):
         """Wait for the step of all environments, and reset those whose episode is over."""
         with as_given(self.envs, self._is_bare) as rows_of:
             obs, reward, terminated, truncated, infos = self._step()
-        rows, done, is_cut = rows_of(infos), terminated | truncated, truncated & ~terminated
+        rows, done, is_cut = self._seen(rows_of(infos)), terminated | truncated, truncated & ~terminated
         if self._resets_itself:
             for index in np.flatnonzero(done).tolist():
                 self._split_info(index, rows)
@@ -92,7 +96,13 @@ class GymnasiumVecEnv(VecEnv):
     def _reset_rows(self, **arguments: Any) -> tuple[Any, list[Info]]:
         with as_given(self.envs, self._is_bare) as rows_of:
             obs, infos = self.envs.reset(**arguments)
-        return obs, rows_of(infos)
+        return obs, self._seen(rows_of(infos))
+
+    def _seen(self, rows: list[Info]) -> list[Info]:
+        """Return infos that sanitizers have looked at; those of a bare vector do not pass them."""
+        for sanitizer in self._watching if self._is_bare else ():
+            sanitizer.look_at_infos(rows)
+        return rows
 
     def _split_info(self, index: int, rows: list[Info]) -> None:
         """Separate the info of an episode's last step from that of the reset in the same step."""
