@@ -288,7 +288,7 @@ class Halves(gym.vector.VectorEnv[Any, Any, Any]):
         obs, flags = np.full((2, 2), self.count, np.float32), np.zeros(2, bool)
         return obs, np.zeros(2), flags, flags, {}
 
-    step_async, step_wait = send, recv
+    step_async, step_wait, run_on = send, recv, send
 
     def async_reset(self) -> None:
         self.count = 0
@@ -296,7 +296,7 @@ class Halves(gym.vector.VectorEnv[Any, Any, Any]):
     reset_async = async_reset
 
 
-@pytest.mark.parametrize("method", ["send", "step_async", "async_reset", "reset_async"])
+@pytest.mark.parametrize("method", ["send", "step_async", "async_reset", "reset_async", "run_on"])
 def test_half_a_step_is_a_change_too(method: str) -> None:
     envs = Halves()
     reset, step = arrayferry.in_jit(envs)

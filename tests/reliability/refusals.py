@@ -397,7 +397,7 @@ def _on_host(obs: Any, states: int = 1) -> Call:
         host = Host(env, (), False)
         outs = [np.zeros(leaf.shape, leaf.dtype) for leaf in (STATE, *host.leaves)]
         for _ in range(states):
-            host.step(outs, np.array([host._turns.number, 0, host._turns.count.calls]), np.array(0))
+            host.step(outs, np.array([host._number, 0, host._turns.calls]), np.array(0))
         host.step(outs, outs[0] - np.uint32([states == 0, 0, 1]), np.array(0))
 
     return call

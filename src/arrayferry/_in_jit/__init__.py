@@ -16,17 +16,15 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gymnasium.vector import AutoresetMode, VectorEnv
-
 from arrayferry._in_jit.callback import buffers_work, by_buffers, by_io, guarded, stop_rollouts_at_exit
 from arrayferry._in_jit.host import Host
 from arrayferry._in_jit.turns import STATE, seed_of
 from arrayferry.errors import NotInstalledError, UnsupportedError
-from arrayferry.wrappers._autoreset import autoreset_mode_of
 
 if TYPE_CHECKING:
     import gymnasium as gym
     import jax
+    from gymnasium.vector import VectorEnv
 
     State = Any
     Reset = Callable[..., tuple[State, Any]]
@@ -93,14 +91,10 @@ def in_jit(
     except ImportError as error:
         raise NotInstalledError("in_jit needs JAX", "pip install jax") from error
     if not isinstance(info, Mapping):
-        info = (info,) if isinstance(info, str) else tuple(info)
+        info = (info,) if isinstance(info, str) else tuple(info or ())
     if hasattr(type(env), "xla"):
         what = f"{type(env).__qualname__} has its own functions for compiled code, without callbacks"
         raise UnsupportedError(what, "call env.xla()")
-    if autoreset and isinstance(env, VectorEnv) and autoreset_mode_of(env) is not AutoresetMode.SAME_STEP:
-        what = "autoreset=True, but this vector environment does not reset in the step that ends an episode"
-        hint = "make it with autoreset_mode=AutoresetMode.SAME_STEP, or leave autoreset out"
-        raise UnsupportedError(what, hint)
     stop_rollouts_at_exit()
     callback = by_buffers if buffers_work() else by_io
     reset, step = _functions(Host(env, info, autoreset), callback)
