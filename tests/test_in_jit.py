@@ -288,7 +288,7 @@ class Halves(gym.vector.VectorEnv[Any, Any, Any]):
         obs, flags = np.full((2, 2), self.count, np.float32), np.zeros(2, bool)
         return obs, np.zeros(2), flags, flags, {}
 
-    step_async, step_wait = send, recv
+    step_async, step_wait, run_on = send, recv, send
 
     def async_reset(self) -> None:
         self.count = 0
@@ -296,7 +296,7 @@ class Halves(gym.vector.VectorEnv[Any, Any, Any]):
     reset_async = async_reset
 
 
-@pytest.mark.parametrize("method", ["send", "step_async", "async_reset", "reset_async"])
+@pytest.mark.parametrize("method", ["send", "step_async", "async_reset", "reset_async", "run_on"])
 def test_half_a_step_is_a_change_too(method: str) -> None:
     envs = Halves()
     reset, step = arrayferry.in_jit(envs)
@@ -703,6 +703,15 @@ def test_a_final_observation_that_there_never_is_is_refused(info: Any) -> None:
 def test_a_vector_environment_that_nobody_resets_is_refused() -> None:
     with pytest.raises(arrayferry.FerryError, match=r"SyncVectorEnv does not reset[\s\S]*SAME_STEP"):
         arrayferry.in_jit(vector(2, AutoresetMode.DISABLED))
+
+
+def test_an_environment_with_its_own_functions_for_compiled_code_is_refused() -> None:
+    class Pool(Halves):
+        def xla(self) -> Any:
+            """Return functions for compiled code, as in EnvPool."""
+
+    with pytest.raises(arrayferry.FerryError, match=r"Pool has its own functions[\s\S]*call env.xla\(\)"):
+        arrayferry.in_jit(Pool())
 
 
 def test_an_unknown_info_is_refused() -> None:

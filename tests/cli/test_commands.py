@@ -16,6 +16,8 @@ WRONG = {
     "explain CartPole-v1 --vectr 3": "unrecognized argument --vectr: did you mean --vector?",
     "explain CartPole-v1 Pendulum-v1": "unrecognized argument Pendulum-v1",
     "explain CartPole-v1 --vector 0": "'0' is not a whole number of at least 1",
+    "bench CartPole-v1 --vector 0 --workers 1": "'0' is not a whole number of at least 1",
+    "bench CartPole-v1 --workers 0": "'0' is not a whole number of at least 1",
     "explain CartPole-v1 --copy sometimes": "invalid choice: 'sometimes'",
     "explain CartPol-v1": "CartPol-v1 cannot be made: Environment `CartPol` doesn't exist. Did you mean",
     "explain CartPole-v1 --to nump": "did you mean 'numpy'?",

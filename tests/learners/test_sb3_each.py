@@ -101,6 +101,43 @@ def test_infos_of_the_vector_itself_are_gymnasium_s_again(kind: str) -> None:
     venv.close()
 
 
+class Lost(Counting):
+    """Has NaN next to an int in the infos of one of its steps; if that is step 0, of its resets."""
+
+    def __init__(self, at: int = 2) -> None:
+        super().__init__()
+        self.at = at
+
+    def reset(self, **arguments: Any) -> Any:
+        obs, info = super().reset(**arguments)
+        return obs, {**info, "where": 1 if self.at else float("nan")}
+
+    def step(self, action: Any) -> Any:
+        *step, info = super().step(action)
+        return *step, {**info, "where": float("nan") if self.count == self.at else 1}
+
+
+@pytest.mark.parametrize("at", [0, 2], ids=["reset", "step"])
+@pytest.mark.parametrize("is_switched", [False, True])
+@every_kind
+def test_the_sanitizer_sees_the_infos_of_each(kind: str, is_switched: bool, at: int) -> None:
+    envs = made(kind, [Counting, partial(Lost, at)])
+    if is_switched:
+        with arrayferry.sanitize(True):
+            venv = sb3_vec_env(envs)
+    else:
+        venv = sb3_vec_env(arrayferry.wrap(envs, "numpy", sanitize=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", arrayferry.sanitizer.SanitizerWarning)
+        venv.reset()
+        infos = [venv.step(np.zeros(2, int))[3][1]["where"] for _ in range(2)]
+    assert infos == [1, 1] if at == 0 else infos[0] == 1
+    report = arrayferry.findings(venv.envs)
+    assert [finding.path for finding in report] == ['info[1]["where"]']
+    assert not report
+    venv.close()
+
+
 def test_infos_that_wrappers_of_the_vector_read_are_stacked() -> None:
     class Reads(gym.vector.VectorWrapper):
         def step(self, actions: Any) -> Any:

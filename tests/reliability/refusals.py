@@ -293,6 +293,11 @@ class _WithText(_Odd):
     observation_space = gym.spaces.Dict(word=gym.spaces.Text(5))
 
 
+class _WithXla(_Odd):
+    def xla(self) -> Any:
+        """As EnvPool has it."""
+
+
 def _step(*result: Any) -> Call:
     return lambda: arrayferry.wrap(_Odd(*result), "numpy").step(0)
 
@@ -401,7 +406,7 @@ def _on_host(obs: Any, states: int = 1) -> Call:
         host = Host(env, (), False)
         outs = [np.zeros(leaf.shape, leaf.dtype) for leaf in (STATE, *host.leaves)]
         for _ in range(states):
-            host.step(outs, np.array(host._turns.newest), np.array(0))
+            host.step(outs, np.array([host._number, 0, host._turns.calls]), np.array(0))
         host.step(outs, outs[0] - np.uint32([states == 0, 0, 1]), np.array(0))
 
     return call
@@ -428,6 +433,7 @@ IN_JIT: dict[str, Call] = {
     "in_jit(vector environment, autoreset=True), which resets in the next step": lambda: arrayferry.in_jit(
         gym.make_vec("CartPole-v1", 2, "sync"), autoreset=True
     ),
+    "in_jit(an environment of EnvPool)": lambda: arrayferry.in_jit(_WithXla()),
     "in_jit(an environment of many agents)": lambda: arrayferry.in_jit(Zoo()),  # type: ignore[arg-type]
     "jax.vmap(reset)": _traced(lambda reset, step: jax.vmap(reset)(jax.random.split(jax.random.key(0)))),
     "jax.shard_map of reset": _traced(

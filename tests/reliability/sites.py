@@ -73,7 +73,6 @@ ELSEWHERE = {
     "_frameworks/_torch_rows.py": "needs several processes, which tests/scale has",
     "_frameworks/_jax_put.py _put_split": "needs several processes",
     "_frameworks/_jax_rows.py _plan": "needs several processes",
-    "_in_jit/envpool.py": "needs EnvPool, which tests/field has",
     "_core/leaf.py _from_device": "needs a GPU",
     "envs/dm_env.py _space": "needs Shimmy, which tests/field has",
 }

@@ -267,3 +267,10 @@ def test_a_second_episode_is_looked_at_even_if_the_first_never_ends(spoilt: str)
         ("nan", "obs" if spoilt == "reset" else "reward")
     ]
     assert report.steps == 20
+
+
+@pytest.mark.parametrize("steps", [0, -1, 2.5, None])
+def test_a_check_without_steps_is_refused(steps: Any) -> None:
+    """It would find nothing, and call that safe."""
+    with pytest.raises(arrayferry.errors.OptionError, match=f"steps={steps} is not valid"):
+        arrayferry.check("CartPole-v1", steps=steps)

@@ -15,13 +15,13 @@ from arrayferry._explain.advice import advice_for
 from arrayferry._explain.explanation import Explanation
 from arrayferry._explain.leaves import Leaf, flat, leaf_of, record
 from arrayferry._explain.reasons import REASONS
-from arrayferry.errors import FerryError, OptionError
+from arrayferry.errors import FerryError
 from arrayferry.wrappers import wrap
 from arrayferry.wrappers._agents import AgentsBoundary
 from arrayferry.wrappers._base import ConversionWrapper
 from arrayferry.wrappers._boundary import RESET, STEP, Boundary, checked
 from arrayferry.wrappers._make import opened
-from arrayferry.wrappers._play import player_of
+from arrayferry.wrappers._play import player_of, refuse_no_steps
 
 __all__ = ["explain_environment"]
 
@@ -40,8 +40,7 @@ def explain_environment(env: Any, to: Namespace, steps: int, seed: int | None, *
 
     It takes as many steps for the times, without looking at the leaves, as it takes for the leaves.
     """
-    if steps < 1:
-        raise OptionError(f"steps={steps} is not valid", "pass 1 or more")
+    refuse_no_steps(steps)
     with opened(env) as base:
         wrapped: Any = wrap(base, to, sanitize=False, **options)
         run = _Run(base, wrapped._boundary)

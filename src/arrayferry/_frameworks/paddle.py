@@ -63,7 +63,7 @@ def from_numpy(array: Array, device: str | None, share: bool) -> paddle.Tensor:
     if share:
         _refuse_if_not_shareable(array, device)
         return _as_tensor(array)
-    return _as_tensor(array).to(device or paddle.get_device())
+    return _as_tensor(array).to(paddle.get_device() if device is None else device)
 
 
 def _as_tensor(array: Array) -> paddle.Tensor:

@@ -4,7 +4,6 @@
     host.py       the environment, where Python runs
     turns.py      the newest state of an environment, whoever steps it
     callback.py   a call to the host in compiled code, by either of JAX's callbacks
-    envpool.py    EnvPool's own functions, in place of a callback that steps
 
 A step is a callback to the host. The state, which each call takes and returns, puts the steps in order: the
 host knows which state of an environment is the newest, and refuses every other. What the environment returns
@@ -17,18 +16,15 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gymnasium.vector import AutoresetMode, VectorEnv
-
-from arrayferry._in_jit import envpool
 from arrayferry._in_jit.callback import buffers_work, by_buffers, by_io, guarded, stop_rollouts_at_exit
 from arrayferry._in_jit.host import Host
 from arrayferry._in_jit.turns import STATE, seed_of
 from arrayferry.errors import NotInstalledError, UnsupportedError
-from arrayferry.wrappers._autoreset import autoreset_mode_of
 
 if TYPE_CHECKING:
     import gymnasium as gym
     import jax
+    from gymnasium.vector import VectorEnv
 
     State = Any
     Reset = Callable[..., tuple[State, Any]]
@@ -58,7 +54,7 @@ def in_jit(
 
     Args:
         env: the environment, single or vector, of any framework. Its spaces must have fixed shapes.
-            EnvPool's are stepped by their own `xla()`, and keep the seeds that they were made with.
+            EnvPool's are refused: they have functions of their own, `env.xla()`.
         info: the name or names of the infos that `step` returns. Their shapes are those of a first reset and
             step, which are taken immediately; or give examples, such as `{"episode": {"r": np.zeros(8)}}`. In
             a step that lacks one, it is zeros. `"final_obs"` needs no example, but does need an environment
@@ -73,9 +69,9 @@ def in_jit(
 
     Raises:
         NotInstalledError: JAX is not installed.
-        UnsupportedError: a space has no fixed shape, an info is unknown, or a vector environment does not
-            reset by itself, or not as asked; or, when a step is traced, the action does not have the
-            structure, shapes and kinds of its space, or the step is under `vmap`, `pmap`, `shard_map` or
+        UnsupportedError: a space has no fixed shape, an info is unknown, or a vector environment is EnvPool's
+            or does not reset by itself, or not as asked; or, when a step is traced, the action does not have
+            the structure, shapes and kinds of its space, or the step is under `vmap`, `pmap`, `shard_map` or
             `grad`.
 
     Example:
@@ -95,17 +91,13 @@ def in_jit(
     except ImportError as error:
         raise NotInstalledError("in_jit needs JAX", "pip install jax") from error
     if not isinstance(info, Mapping):
-        info = (info,) if isinstance(info, str) else tuple(info)
-    if autoreset and isinstance(env, VectorEnv) and autoreset_mode_of(env) is not AutoresetMode.SAME_STEP:
-        what = "autoreset=True, but this vector environment does not reset in the step that ends an episode"
-        hint = "make it with autoreset_mode=AutoresetMode.SAME_STEP, or leave autoreset out"
-        raise UnsupportedError(what, hint)
+        info = (info,) if isinstance(info, str) else tuple(info or ())
+    if hasattr(type(env), "xla"):
+        what = f"{type(env).__qualname__} has its own functions for compiled code, without callbacks"
+        raise UnsupportedError(what, "call env.xla()")
     stop_rollouts_at_exit()
     callback = by_buffers if buffers_work() else by_io
-    if (own := envpool.own_step(env)) is not None:
-        reset, step = envpool.functions(env, *own, tuple(info), callback)
-    else:
-        reset, step = _functions(Host(env, info, autoreset), callback)
+    reset, step = _functions(Host(env, info, autoreset), callback)
     # Compiled here, so that a call outside of `jit` is not compiled each time.
     return jax.jit(reset), jax.jit(step)
 

@@ -6,10 +6,10 @@ import atexit
 import ctypes
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
+from time import monotonic, sleep
 from typing import Any, NoReturn
 
 import numpy as np
@@ -54,9 +54,10 @@ def _keep_thread_state() -> None:
 _never = threading.Lock()
 _never.acquire()
 
-# By the number of an environment: when its last callback returned; and those that wait at the next.
+# By the id of a function: when its last call returned; and those that wait at the next.
 _last: dict[int, float] = {}
 _stopped: frozenset[int] = frozenset()
+_ACTIVE = float("inf")
 
 # How long after a callback the next one of its rollout is expected, and for how long at most, in seconds.
 _PAUSE, _PATIENCE = 1.0, 10.0
@@ -74,26 +75,26 @@ def _stop_rollouts() -> None:
 
     with suppress(Exception):
         jax.effects_barrier()  # type: ignore[no-untyped-call]  # this thread's own, which JAX waits for anyway
-    start = now = time.monotonic()
+    start = now = monotonic()
     if len(sys._current_frames()) > 1:  # there are other threads
         _stopped = frozenset(number for number, last in list(_last.items()) if now < last + _PAUSE)
-    while any(now < _last.get(one, 0) + _PAUSE for one in _stopped) and now < start + _PATIENCE:
-        time.sleep(0.001)
-        now = time.monotonic()
+    while any(now < _last.get(number, 0) + _PAUSE for number in _stopped) and now < start + _PATIENCE:
+        sleep(0.001)
+        now = monotonic()
 
 
 def _run(function: Function, outs: list[Array], args: list[Array]) -> None:
     """Call a function on the host."""
     _keep_thread_state()
-    number = id(getattr(function, "__self__", function))
+    number = id(function)
     if number in _stopped:
         _last.pop(number, None)
         _never.acquire(timeout=10 * _PATIENCE)
-    _last[number] = float("inf")
+    _last[number] = _ACTIVE
     try:
         function(outs, *args)
     finally:
-        _last[number] = time.monotonic()
+        _last[number] = monotonic()
 
 
 # ---- the callbacks -------------------------------------------------------------------------------------

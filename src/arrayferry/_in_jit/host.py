@@ -18,7 +18,7 @@ from arrayferry._in_jit.declared import (
     part_of_example,
     part_of_space,
 )
-from arrayferry._in_jit.turns import Turns
+from arrayferry._in_jit.turns import numbers, turns_of
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.batched import action_space_of, observation_space_of
 from arrayferry.wrappers import wrap
@@ -43,10 +43,8 @@ class Host:
     """
 
     def __init__(self, env: Any, info: tuple[str, ...] | Mapping[str, Any], autoreset: bool) -> None:
-        self._env: Any = (
-            wrap(env, "numpy", dense_final=True) if isinstance(env, VectorEnv) else wrap(env, "numpy")
-        )
-        env = self._env
+        dense: Any = {"dense_final": True} if isinstance(env, VectorEnv) else {}
+        self._env = env = wrap(env, "numpy", **dense)
         is_vector = isinstance(env, VectorEnv)
         if not is_vector and not isinstance(env, gym.Env):
             what = f"{type(env.unwrapped).__qualname__} has many agents"
@@ -56,13 +54,18 @@ class Host:
         if mode is AutoresetMode.DISABLED:
             what = f"{type(env.unwrapped).__qualname__} does not reset finished environments by itself"
             raise UnsupportedError(what, with_same_step)
+        if autoreset and is_vector and mode is not AutoresetMode.SAME_STEP:
+            what = (
+                "autoreset=True, but this vector environment does not reset in the step that ends an episode"
+            )
+            raise UnsupportedError(what, f"{with_same_step}, or leave autoreset out")
         self._resets = autoreset and not is_vector
         self._has_final_obs = self._resets or mode is AutoresetMode.SAME_STEP
         if "final_obs" in info and not self._has_final_obs:
             how = with_same_step if is_vector else "pass autoreset=True"
             what = "there is no final_obs if the step that ends an episode does not reset"
             raise UnsupportedError(what, how, "info")
-        self._turns = Turns(env)
+        self._turns, self._number = turns_of(env.unwrapped), next(numbers)
         batch = (env.num_envs,) if is_vector else ()
         objectives = getattr(env.unwrapped, "reward_space", None)  # as in MO-Gymnasium
         rewards = batch if objectives is None else (*batch, *objectives.shape)
@@ -78,8 +81,8 @@ class Host:
         """Reset, if `after` is zeros or the newest state; write the new state and the observation."""
         with self._turns.lock:
             if after.any():
-                self._turns.check(after)
-            obs, _ = self._turns.take(self._env.reset, seed=int(seed))
+                self._turns.check(after, self._number)
+            obs, _ = self._env.reset(seed=int(seed))
             self._write(outs, self.obs.flatten(obs))
 
     def step(self, outs: list[Array], state: Array, *action: Array) -> None:
@@ -88,15 +91,15 @@ class Host:
         XLA's memory is gone after the call. What the environment gets is its own: `wrap` makes sure of that.
         """
         with self._turns.lock:
-            self._turns.check(state)
-            values = self._turns.take(self._env.step, self.action.build(iter(action)))
+            self._turns.check(state, self._number)
+            values = self._env.step(self.action.build(iter(action)))
             if self._resets and (values[2] or values[3]):
                 obs, *rest, info = values
                 values = self._env.reset()[0], *rest, {**info, "final_obs": obs}
             self._write(outs, values if self._is_flat else self._flatten(values))
 
     def _write(self, outs: list[Array], values: Iterable[Any]) -> None:
-        outs[0][...] = self._turns.newest
+        self._turns.end(outs[0], self._number)
         for write, out, value in zip(self._writers, outs[1:], values):
             write(out, value)
 

@@ -6,7 +6,7 @@ import itertools
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import SyncVectorEnv
@@ -16,23 +16,14 @@ from arrayferry._in_jit.declared import Array, Leaf
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers._forwarding import CARRYING
 
-__all__ = ["STATE", "Turns", "refuse_state", "seed_of"]
+__all__ = ["STATE", "Turns", "numbers", "seed_of", "turns_of"]
 
 # Whose it is, and the number of calls that have changed the environment, in two words. Zeros are no state.
 STATE = Leaf("state", (3,), np.dtype("uint32"))
-_number = itertools.count(1)
+numbers = itertools.count(1)
 
 # The methods that change an environment.
-_CHANGING = ("step", "reset", *CARRYING, "call", "call_async")
-
-
-def refuse_state(is_other: bool) -> NoReturn:
-    """Refuse a state of another environment, or one that is not the newest."""
-    other = "belongs to another environment, or to another in_jit of this one"
-    used = "was used already, or the environment was reset or stepped since, here or by other means"
-    what = f"this state {other if is_other else used}"
-    hint = "go on from the state that the last reset or step returned; make an environment for each rollout"
-    raise UnsupportedError(what, hint, "state")
+_CHANGING = ("step", "reset", *CARRYING, "call", "call_async", "run_on")
 
 
 def seed_of(key: Any) -> Any:
@@ -46,76 +37,51 @@ def seed_of(key: Any) -> Any:
         raise UnsupportedError(what, "pass one key, such as jax.random.key(0)", "key") from error
 
 
-class Count:
-    """Counts the calls that change an environment: by any `in_jit`, through any wrapper, or directly.
+class Turns:
+    """Counts the calls that changed an environment: by any `in_jit`, through any wrapper, or directly.
 
     Attributes:
-        calls: how many there were.
-        returned: how many of them have returned.
+        calls: how many have returned; one that raises has changed nothing that counts.
         lock: held during the calls of compiled code.
     """
 
     def __init__(self) -> None:
-        self.calls, self.returned, self.lock = 0, 0, threading.Lock()
+        self.calls, self.lock = 0, threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Count, ()  # a copy of the environment is another environment
+        return Turns, ()  # a copy of the environment is another environment
+
+    def check(self, state: Array, number: int) -> None:
+        """Refuse any state but the newest of the `in_jit` with this number."""
+        whose, high, low = state.tolist()
+        if whose == number and high << 32 | low == self.calls:
+            return
+        what = "was used already, or the environment was reset or stepped since, here or by other means"
+        if whose != number:
+            what = "belongs to another environment, or to another in_jit of this one"
+        hint = "go on from the state that the last reset or step returned"
+        raise UnsupportedError(f"this state {what}", f"{hint}; make an environment for each rollout", "state")
+
+    def end(self, state: Array, number: int) -> None:
+        """End a turn, and write the newest state."""
+        self.calls += 1  # in case no call has reached an environment that counts it
+        state[0], (state[1], state[2]) = number, divmod(self.calls, 2**32)
 
 
-class Turns:
-    """The states of one `in_jit`, of which at most one is the newest of its environment.
-
-    Args:
-        env: the environment; those inside its wrappers are counted from now on.
-
-    Attributes:
-        number: of this `in_jit`.
-        count: of the environment's changes.
-        lock: the count's.
-    """
-
-    def __init__(self, env: Any) -> None:
-        self.number, self.count = next(_number), _count_of(env.unwrapped)
-        self.lock = self.count.lock
-
-    @property
-    def newest(self) -> list[int]:
-        """The newest state."""
-        return [self.number, *divmod(self.count.calls, 2**32)]
-
-    def check(self, state: Array) -> None:
-        """Refuse any state but the newest."""
-        if (given := state.tolist()) != self.newest:
-            refuse_state(is_other=given[0] != self.number)
-
-    def take(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Make a call that changes the environment. If no part of it succeeds, the newest state stays so."""
-        count = self.count
-        before = count.calls, count.returned
-        try:
-            result = call(*args, **kwargs)
-        except BaseException:
-            if count.returned == before[1]:
-                count.calls = before[0]
-            raise
-        count.calls += 1
-        return result
-
-
-def _count_of(base: Any) -> Count:
-    known: Count | None = vars(base).get("_in_jit_count")
+def turns_of(base: Any) -> Turns:
+    """Return the turns of an environment without wrappers, which are counted from now on."""
+    known: Turns | None = vars(base).get("_in_jit_turns")
     if known is not None:
         return known
-    vars(base)["_in_jit_count"] = count = Count()  # past a `__setattr__` that refuses
+    vars(base)["_in_jit_turns"] = turns = Turns()  # past a `__setattr__` that refuses
     for env in (base, *(env.unwrapped for env in (base.envs if isinstance(base, SyncVectorEnv) else ()))):
         for name in _CHANGING:
             if callable(getattr(type(env), name, None)):
-                vars(env)[name] = partial(_counted, count, getattr(env, name))
-    return count
+                vars(env)[name] = partial(_counted, turns, getattr(env, name))
+    return turns
 
 
-def _counted(count: Count, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    count.calls += 1
+def _counted(turns: Turns, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     result = method(*args, **kwargs)
-    count.returned += 1
+    turns.calls += 1
     return result

@@ -59,8 +59,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> Outcome:
     """Measure all rivals that work."""
-    if arguments.workers:
-        return compare_vectors(arguments.env, arguments.vector or 8, arguments.workers, arguments.laps)
+    if arguments.workers is not None:
+        many = 8 if arguments.vector is None else arguments.vector
+        return compare_vectors(arguments.env, many, arguments.workers, arguments.laps)
     what = arguments.env, arguments.vector, arguments.to or default_target()
     title = title_of(*what)
     trips = {name: rival(name, *what) for name in (BARE, OURS)}  # wrong arguments raise here

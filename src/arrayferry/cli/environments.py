@@ -48,7 +48,7 @@ def default_target() -> str:
 
 def title_of(env: str, vector: int | None, to: str) -> str:
     """Return the heading for an environment on its way to a framework."""
-    return f"{env}{f' x {vector}' if vector else ''} to {to}"
+    return f"{env}{'' if vector is None else f' x {vector}'} to {to}"
 
 
 def make(env: str, vector: int | None = None) -> Any:
@@ -62,9 +62,8 @@ def make(env: str, vector: int | None = None) -> Any:
     try:
         factory: Any = getattr(import_module(module), name, None) if module else None
         if callable(factory) and name not in gym.registry:
-            factories: list[Any] = [factory] * (vector or 1)
-            return gym.vector.SyncVectorEnv(factories) if vector else factory()
-        return gym.make_vec(name, num_envs=vector) if vector else gym.make(name)
+            return factory() if vector is None else gym.vector.SyncVectorEnv([factory] * vector)
+        return gym.make(name) if vector is None else gym.make_vec(name, num_envs=vector)
     except (gym.error.Error, ImportError) as error:
         raise _refusal(env, module, name, error) from error
 

@@ -5,8 +5,7 @@ Workers import this file, and need not have a learner.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from arrayferry.wrappers.vector._batches import info_rows
 if TYPE_CHECKING:
     import gymnasium as gym
 
-__all__ = ["SEPARATE", "WITH_WORKERS", "as_given", "call_each", "is_each_in", "with_scalars"]
+__all__ = ["SEPARATE", "WITH_WORKERS", "call_each", "is_each_in", "with_rows", "with_scalars"]
 
 WITH_WORKERS = ProcessVectorEnv, RayVectorEnv
 # Vector environments that have an environment for each row; others are one object.
@@ -81,9 +80,10 @@ def _name_of(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}".replace("__mp_main__", "__main__")
 
 
-@contextmanager
-def as_given(envs: VectorEnv[Any, Any, Any], is_bare: bool) -> Iterator[Callable[[Info], list[Info]]]:
-    """Yield a function from the infos of a step or reset in this context to those that each environment gave.
+def with_rows(
+    envs: VectorEnv[Any, Any, Any], is_bare: bool, call: Callable[[], Any]
+) -> tuple[list[Any], list[Info]]:
+    """Return what a step or reset returns, and in place of its infos those that each environment gave.
 
     Gymnasium casts the infos of all environments to what the first one says: 0.5 next to 1 is 0. That remains
     unless the vector is bare: a wrapper may read them.
@@ -99,13 +99,12 @@ def as_given(envs: VectorEnv[Any, Any, Any], is_bare: bool) -> Iterator[Callable
     if is_bare:
         inner._add_info = keep
     try:
-        yield lambda infos: [
-            # Copies, also of what is no array, such as a set: the environments may go on using it.
-            with_scalars({**row, **deepcopy(to_numpy(info))} if info else row)
-            for row, info in zip(info_rows(infos, len(given)), given)
-        ]
+        *values, infos = call()
     finally:
         vars(inner).pop("_add_info", None)
+    rows = zip(info_rows(infos, len(given)), given)
+    # Copies, also of what is no array, such as a set: the environments may go on using it.
+    return values, [with_scalars({**row, **deepcopy(to_numpy(info))} if info else row) for row, info in rows]
 
 
 def with_scalars(value: Any) -> Any:

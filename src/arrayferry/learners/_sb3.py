@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pickle import dumps
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,8 @@ from stable_baselines3.common.vec_env import VecEnv
 from arrayferry._core.convert import convert
 from arrayferry.envs._environments import JaxVectorEnv
 from arrayferry.errors import UnsupportedError
-from arrayferry.learners._each import SEPARATE, WITH_WORKERS, as_given, call_each, is_each_in, with_scalars
+from arrayferry.learners._each import SEPARATE, WITH_WORKERS, call_each, is_each_in, with_rows, with_scalars
+from arrayferry.sanitizer import VectorSanitizer
 from arrayferry.wrappers import wrap
 from arrayferry.wrappers._autoreset import autoreset_mode_of
 from arrayferry.wrappers.vector import ArrayConversion, RecordEpisodeStatistics
@@ -44,8 +45,10 @@ class GymnasiumVecEnv(VecEnv):
         self.envs: Any = wrap(envs, "numpy")
         self._inner: Any = envs.unwrapped
         self._is_separate = isinstance(self._inner, SEPARATE)
-        # Whether no wrapper reads infos, or would miss a step that is taken in two calls.
-        self._is_bare = self._is_separate and all(isinstance(one, ArrayConversion) for one in _layers(envs))
+        # Whether no wrapper depends on the form of infos, or would miss a step that is taken in two calls.
+        self._is_bare = self._is_separate and all(
+            isinstance(layer, (ArrayConversion, VectorSanitizer)) for layer in _layers(envs)
+        )
         self._fault_names = _FAULT if isinstance(self._inner, WITH_WORKERS) else ()
         self._is_started = False
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
@@ -73,9 +76,8 @@ class GymnasiumVecEnv(VecEnv):
 
     def step_wait(self) -> tuple[Any, np.ndarray[Any, Any], np.ndarray[Any, Any], list[Info]]:
         """Wait for the step of all environments, and reset those whose episode is over."""
-        with as_given(self.envs, self._is_bare) as rows_of:
-            obs, reward, terminated, truncated, infos = self._step()
-        rows, done, is_cut = rows_of(infos), terminated | truncated, truncated & ~terminated
+        (obs, reward, terminated, truncated), rows = self._with_rows(self._step)
+        done, is_cut = terminated | truncated, truncated & ~terminated
         if self._resets_itself:
             for index in np.flatnonzero(done).tolist():
                 self._split_info(index, rows)
@@ -90,9 +92,15 @@ class GymnasiumVecEnv(VecEnv):
         return self.envs.step_wait() if is_started else self.envs.step(self._actions)
 
     def _reset_rows(self, **arguments: Any) -> tuple[Any, list[Info]]:
-        with as_given(self.envs, self._is_bare) as rows_of:
-            obs, infos = self.envs.reset(**arguments)
-        return obs, rows_of(infos)
+        (obs,), rows = self._with_rows(lambda: self.envs.reset(**arguments))
+        return obs, rows
+
+    def _with_rows(self, call: Callable[[], Any]) -> tuple[list[Any], list[Info]]:
+        values, rows = with_rows(self.envs, self._is_bare, call)
+        for layer in _layers(self.envs) if self._is_bare else ():
+            if isinstance(layer, VectorSanitizer):  # which such infos have passed by
+                layer.look_at_infos(rows)
+        return values, rows
 
     def _split_info(self, index: int, rows: list[Info]) -> None:
         """Separate the info of an episode's last step from that of the reset in the same step."""

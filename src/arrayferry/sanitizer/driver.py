@@ -14,7 +14,7 @@ from arrayferry.sanitizer.report import Finding, Report, SanitizerWarning
 from arrayferry.sanitizer.wrapper import findings
 from arrayferry.wrappers import wrap
 from arrayferry.wrappers._make import opened
-from arrayferry.wrappers._play import Player, player_of
+from arrayferry.wrappers._play import Player, player_of, refuse_no_steps
 
 __all__ = ["check"]
 
@@ -66,6 +66,7 @@ def check(
     """
     options: dict[str, Any] = {"device": device, "dtypes": dtypes, "env_xp": env_xp, "env_device": env_device}
     refuse_unknown(unknown, ["steps", "seed", "copy", *options], of="check")
+    refuse_no_steps(steps)
     with opened(env) as base:
         report = _drive(base, to, steps, seed, {**options, "copy": copy})
         return report if copy is not None else _with_sharing(report, base, to, steps, seed, options)

@@ -167,6 +167,10 @@ class VectorSanitizer(Watching, Forwarding, _VectorWrapper, RecordConstructorArg
         # Between the two calls the environment runs: what changes then is its doing.
         return self._watch(None if names else [], lambda: call(*args, **kwargs), names)
 
+    def look_at_infos(self, infos: list[dict[str, Any]]) -> None:
+        """Look for NaN in infos of each environment, which have passed the sanitizer by."""
+        self._look(lambda: self._values.look_for_nan(read([infos], ("info",))))
+
     def _space_of(self, box: list[Any]) -> Any:
         if len(box) == len(STEP) and getattr(self, "is_async", False):  # EnvPool, which returns some rows
             return batch_space(self.env.single_observation_space, len(box[1]))

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any
 
+from arrayferry.errors import OptionError
 from arrayferry.spaces.batched import action_space_of
 from arrayferry.spaces.members import to_numpy
 from arrayferry.wrappers._autoreset import reset_finished
 from arrayferry.wrappers._boundary import Boundary
 
-__all__ = ["Player", "player_of"]
+__all__ = ["Player", "player_of", "refuse_no_steps"]
+
+
+def refuse_no_steps(steps: Any) -> None:
+    """Refuse a number of steps that would show nothing."""
+    if not isinstance(steps, Integral) or steps < 1:
+        raise OptionError(f"steps={steps!r} is not valid", "pass 1 or more")
 
 
 class Player:
