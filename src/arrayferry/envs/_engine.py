@@ -25,11 +25,12 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from arrayferry._core.dtypes import can_hold
-from arrayferry._core.messages import note_on, with_article
+from arrayferry._core.messages import note_on
+from arrayferry._core.registry import describe
 from arrayferry._frameworks.jax import refuse_if_forked
 from arrayferry.envs._interface import Interface, interface_of
 from arrayferry.envs._packing import PackedArrays
-from arrayferry.envs._spaces import is_outside, members_of, shape_of, space_of
+from arrayferry.envs._spaces import is_outside, members_of, shape_of, space_of, untraced
 from arrayferry.errors import OptionError, UnsupportedError
 
 __all__ = ["Engine", "Outcome", "keys_of"]
@@ -80,6 +81,8 @@ class Engine:
         num_envs: how many to step together; None for one, without a batch axis.
         autoreset_mode: when environments whose episodes are over are reset; a single one never is.
         max_episode_steps: the number of steps after which an episode is truncated.
+        interface: what `interface_of` returns for the environment, if that is known already.
+        is_wide: the setting of `jax_enable_x64` with which it was pickled; None for the current one.
     """
 
     def __init__(
@@ -89,23 +92,28 @@ class Engine:
         autoreset_mode: AutoresetMode,
         max_episode_steps: int | None,
         interface: Interface | None = None,
+        is_wide: bool | None = None,
     ) -> None:
         import jax
 
-        self._is_wide: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
+        self._is_wide: bool = jax.config.jax_enable_x64 if is_wide is None else is_wide  # type: ignore[attr-defined]
         self.env, self.num_envs = env, num_envs
         self.autoreset_mode = autoreset_mode
         self.interface = interface_of(env) if interface is None else interface
+        self.refuse_changes()
         self.max_episode_steps = max_episode_steps
         self.limit = self.interface.max_episode_steps if max_episode_steps is None else max_episode_steps
         # Compiled on their own as well, so that `_measure` and the functions that run share one trace.
         self._start_one, self._step_one = jax.jit(self._trace_start), jax.jit(self._trace_step)
         self._shapes = self._measure()
+        self.observation_space = space_of(self._shapes[1], self.interface.observation_space)
+        self.info_shapes = self._shapes[2:]
         is_single = num_envs is None
+        self._begin_all = self._begin if is_single else jax.vmap(self._begin)
         # No step reads `done` of a single environment, nor of those reset in the step that ends the episode.
         self._keeps_done = not is_single and autoreset_mode is not AutoresetMode.SAME_STEP
         self._structure = jax.tree.structure(self._kept(self._shapes[0]))
-        self.start = jax.jit(self._start_single if is_single else self._start_all)
+        self.start = jax.jit(self._start)
         self._world_state = jax.jit(self.interface.world_state or (lambda state: None))
         self.restart = jax.jit(self._restart, donate_argnums=0)
         self.step = jax.jit(self._step_single if is_single else self._step_all_and_keep, donate_argnums=0)
@@ -119,7 +127,7 @@ class Engine:
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = self.env, self.num_envs, self.autoreset_mode, self.max_episode_steps
-        return Engine, arguments, {"_is_wide": self._is_wide}  # the arrays that are pickled with it are so
+        return Engine, (*arguments, None, self._is_wide)  # the arrays that are pickled with it are as wide
 
     def refuse_changes(self) -> None:
         """Refuse to go on in a forked process, or with another `jax_enable_x64` than in the beginning."""
@@ -142,23 +150,27 @@ class Engine:
         while jax.tree.leaves(carry) != jax.tree.leaves(joined):  # what is wider now may widen something else
             before, carry = (begun if carry is None else joined), joined
             after, outcome = jax.eval_shape(self._step_one, carry, action)
-            joined = self._joined("the state", before, after)
-        obs = self._joined("the observation", obs, outcome.obs)
+            joined = carry._replace(state=self._joined("state", before.state, after.state))
+        obs = self._joined("obs", obs, outcome.obs)
         return joined, obs, *self._joined_infos(reset_info, outcome.info)
 
-    def _joined(self, what: str, reset: Any, step: Any) -> Any:
+    def _joined(self, where: str, reset: Any, step: Any) -> Any:
         """Return the shapes of both, with the dtype that holds the other's values; refuse what has none."""
         import jax
 
+        def joined(path: Any, old: Any, new: Any) -> Any:
+            if (dtype := _joint_dtype(old, new)) is not None:
+                return shape_of(old.shape, dtype)
+            kinds = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in (old, new)]
+            what = f"{self.interface.name} returns {kinds[0]} from a reset, and {kinds[1]} after a step"
+            hint = "return one shape and one dtype from both, with astype() where they differ"
+            raise UnsupportedError(what, hint, where=f"{where}{jax.tree_util.keystr(path)}")
+
         structures: list[Any] = [jax.tree.structure(tree) for tree in (reset, step)]
-        pairs = list(zip(jax.tree.leaves(reset), jax.tree.leaves(step)))
-        dtypes = [_joint_dtype(*pair) for pair in pairs]
-        if structures[0] != structures[1] or any(dtype is None for dtype in dtypes):
-            what = f"{what} of {self.interface.name} has a different structure, shape or dtype after a step"
-            hint = "JAX needs the same after a reset and a step, or a dtype that can hold the other"
-            raise UnsupportedError(f"{what}: {_described(reset)}, then {_described(step)}", hint)
-        shapes = [shape_of(leaf.shape, dtype) for (leaf, _), dtype in zip(pairs, dtypes)]
-        return jax.tree.unflatten(structures[0], shapes)
+        if structures[0] != structures[1]:
+            what = f"{self.interface.name} returns another structure after a step than from a reset"
+            raise UnsupportedError(what, "return the same from both, as JAX needs it", where=where)
+        return jax.tree_util.tree_map_with_path(joined, reset, step)
 
     def _joined_infos(
         self, reset: dict[str, Any], step: dict[str, Any], path: str = "info"
@@ -173,24 +185,12 @@ class Engine:
                 reset[key] = step[key] = self._joined(where, *parts)
         return _strong(reset), _strong(step)
 
-    @property
-    def observation_space(self) -> Any:
-        """The space of one environment's observations."""
-        return space_of(self._shapes[1], self.interface.observation_space)
-
-    @property
-    def batched_observation_space(self) -> Any:
-        """The space of all environments' observations, in the dtypes that they have."""
+    def batched_observation_space(self, count: int) -> Any:
+        """Return the space of many environments' observations, in the dtypes that they have."""
         import jax
 
-        count = self.num_envs or 1
         batch = jax.tree.map(lambda leaf: shape_of((count, *leaf.shape), leaf.dtype), self._shapes[1])
         return space_of(batch, batch_space(self.observation_space, count))
-
-    @property
-    def info_shapes(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The shapes and dtypes of the infos of a reset, and of those of a step."""
-        return self._shapes[2], self._shapes[3]
 
     # ---- one environment ------------------------------------------------------------------------------
 
@@ -227,13 +227,12 @@ class Engine:
     def _tracing(self, method: str) -> Iterator[None]:
         """Let keys be what is documented, and add a note to what an environment raises."""
         many = "" if self.num_envs is None else f" for {self.num_envs} environments"
+        note = f"raised while JAX traced {method} of {self.interface.name}{many}: it must be pure JAX"
         try:
             with _threefry():
                 yield
         except Exception as error:
-            note_on(
-                error, f"raised while JAX traced {method} of {self.interface.name}{many}: it must be pure JAX"
-            )
+            note_on(error, note)
             raise
 
     def _arrays(self, what: str, tree: Any) -> Any:
@@ -245,11 +244,9 @@ class Engine:
             try:
                 array = leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
             except (TypeError, ValueError, OverflowError) as error:
-                where = f"{what}{jax.tree_util.keystr(path)}"
-                raise self._refused(
-                    where, leaf, "arrays and numbers that JAX's dtypes hold, in dicts"
-                ) from error
-            is_small = type(leaf) is int and 0 <= leaf < 128  # see `_joined`
+                where, instead = f"{what}{jax.tree_util.keystr(path)}", "arrays and numbers of JAX's dtypes"
+                raise self._refused(where, leaf, instead) from error
+            is_small = type(leaf) is int and 0 <= leaf < 128  # see `_joint_dtype`
             return array if is_small else _cast(array, array.dtype)
 
         # Parts of a state or an info may be None; an observation or a reward may not.
@@ -257,8 +254,7 @@ class Engine:
         return jax.tree_util.tree_map_with_path(strong, tree, is_leaf=is_none)
 
     def _refused(self, where: str, value: Any, instead: str) -> UnsupportedError:
-        is_array, kind = hasattr(value, "shape"), with_article(type(value).__qualname__)
-        kind = _described(value) if is_array else repr(value) if isinstance(value, int) else kind
+        kind = repr(value) if isinstance(value, int) else describe(value)
         return UnsupportedError(f"{self.interface.name} returns {kind}", f"return {instead}", where=where)
 
     def _info(self, info: Any) -> Any:
@@ -322,10 +318,10 @@ class Engine:
             raise NotImplementedError(f"{self.interface.name} has no state for all agents")
         return self._world_state(self.state_of(leaves))
 
-    # ---- a single environment -------------------------------------------------------------------------
+    # ---- what is compiled, for one and for many -------------------------------------------------------
 
-    def _start_single(self, key: Any) -> tuple[Any, Any, Any]:
-        carry, obs, info = self._begin(key)
+    def _start(self, keys: Any) -> tuple[Any, Any, Any]:
+        carry, obs, info = self._begin_all(keys)
         return self._flat(carry), obs, info
 
     def _step_single(self, leaves: tuple[Any, ...], action: Any) -> tuple[Any, Outcome]:
@@ -335,7 +331,7 @@ class Engine:
         before = self._whole(leaves)
         carry, out = self._advance(before, action)
         outside = is_outside(self.interface.action_space, action)
-        carry = _unless(outside, carry, before)
+        carry = _select(outside, before, carry)
         plain = [out.reward, out.terminated, out.truncated]
         if all(isinstance(one, jax.Array) and not one.shape for one in plain):
             # One array to read instead of four; any dtype can hold a flag.
@@ -345,19 +341,9 @@ class Engine:
             )
         return self._flat(carry), out._replace(status=outside[None])
 
-    # ---- many environments ----------------------------------------------------------------------------
-
-    def _start_all(self, keys: Any) -> tuple[Any, Any, Any]:
-        import jax
-
-        carry, obs, info = jax.vmap(self._begin)(keys)
-        return self._flat(carry), obs, info
-
     def _restart(self, leaves: tuple[Any, ...], obs: Any, keys: Any, mask: Any) -> tuple[Any, Any, Any]:
         """Reset some environments; the others go on."""
-        import jax
-
-        carry, (fresh, first, info) = self._whole(leaves), jax.vmap(self._begin)(keys)
+        carry, (fresh, first, info) = self._whole(leaves), self._begin_all(keys)
         return self._flat(_select(mask, fresh, carry)), _select(mask, first, obs), info
 
     def _step_all(self, leaves: tuple[Any, ...], actions: Any) -> tuple[Any, Outcome]:
@@ -374,7 +360,7 @@ class Engine:
         if mode is AutoresetMode.DISABLED:
             any_done = before.done.any()
             status = jnp.stack([jnp.int32(0), first, any_done.astype(jnp.int32)])
-            return self._flat(_unless(is_refused | any_done, carry, before)), out._replace(status=status)
+            return self._flat(_select(is_refused | any_done, before, carry)), out._replace(status=status)
 
         is_same = mode is AutoresetMode.SAME_STEP
         over = carry.done if is_same else before.done
@@ -384,7 +370,7 @@ class Engine:
 
         def begin() -> tuple[Any, Any, Any, Any]:
             # All are reset, which takes as long as resetting some; only those whose episodes are over change.
-            fresh, obs, info = jax.vmap(self._begin)(carry.key)
+            fresh, obs, info = self._begin_all(carry.key)
             fresh_info = _filled(step_info, info, self.num_envs)
             begun = _select(over, (fresh, obs, fresh_info), (carry, out.obs, old_info))
             return *begun, _select(over, final, _zeros_like(final))
@@ -396,7 +382,7 @@ class Engine:
         final = (out.obs, out.info) if is_same else None
         carry, obs, info, final = jax.lax.cond(over.any(), begin, lambda: (carry, out.obs, old_info, final))
         out = out._replace(obs=obs, info=info, over=over, final=final, status=status)
-        return self._flat(_unless(is_refused, carry, before)), out
+        return self._flat(_select(is_refused, before, carry)), out
 
     def _step_all_and_keep(self, leaves: tuple[Any, ...], actions: Any) -> tuple[Any, Outcome, Any]:
         """Take a step, and return the observation twice: the caller may delete the one that it gets."""
@@ -407,14 +393,6 @@ class Engine:
         """Take a step whose outcome the host reads; what only ended episodes need is a tree of its own."""
         leaves, out = self._step_all(leaves, actions)
         return leaves, PackedArrays.of(out._replace(over=None, final=None), (out.over, out.final))
-
-
-def _remade(is_wide: bool, *arguments: Any) -> Engine:
-    """Return the engine of an environment that was pickled; its arrays have the dtypes that it had."""
-    engine = Engine(*arguments)
-    engine._is_wide = is_wide
-    engine.refuse_changes()
-    return engine
 
 
 @contextmanager
@@ -436,7 +414,7 @@ def keys_of(seeds: Any) -> Any:
     dtype = np.dtype(jax.dtypes.canonicalize_dtype(np.uint64))
     lowest = np.asarray([int(seed) & np.iinfo(dtype).max for seed in seeds], dtype)
     with _threefry():
-        return np.asarray(jax.jit(jax.vmap(jax.random.PRNGKey))(lowest))
+        return np.asarray(untraced(jax.jit(jax.vmap(jax.random.PRNGKey))(lowest)))
 
 
 def _strong(shapes: Any) -> Any:
@@ -446,19 +424,12 @@ def _strong(shapes: Any) -> Any:
     return jax.tree.map(lambda leaf: shape_of(leaf.shape, leaf.dtype), shapes)
 
 
-def _described(tree: Any) -> str:
-    import jax
-
-    return ", ".join(f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(tree)[:9])
-
-
 def _joint_dtype(reset: Any, step: Any) -> Any:
     """Return the dtype of two arrays that holds the values of both; None if there is none."""
     # Only a small int of Python's is still weakly typed: the dtypes of all numbers hold it.
     held = [np.uint8 if leaf.weak_type else leaf.dtype for leaf in (reset, step)]
-    if reset.shape == step.shape and can_hold(step.dtype, held[0]):
-        return step.dtype
-    return reset.dtype if reset.shape == step.shape and can_hold(reset.dtype, held[1]) else None
+    joint = step.dtype if can_hold(step.dtype, held[0]) else reset.dtype
+    return joint if reset.shape == step.shape and all(can_hold(joint, dtype) for dtype in held) else None
 
 
 def _cast(leaf: Any, dtype: Any) -> Any:
@@ -486,25 +457,18 @@ def _wide(dtype: Any) -> Any:
 
 
 def _select(mask: Any, chosen: Any, other: Any) -> Any:
-    """Return, for each environment, the leaves of one tree or of the other."""
+    """Return, for each environment or for all together, the leaves of one tree or of the other."""
     import jax
     import jax.numpy as jnp
 
     def select(one: Any, two: Any) -> Any:
-        if two.shape[:1] != mask.shape:  # MuJoCo Warp leaves some arrays without an axis for environments
+        if (
+            two.shape[: mask.ndim] != mask.shape
+        ):  # MuJoCo Warp leaves some arrays without an axis for environments
             return two
-        return jnp.where(mask.reshape(mask.shape + (1,) * (two.ndim - 1)), one, two)
+        return jnp.where(mask.reshape(mask.shape + (1,) * (two.ndim - mask.ndim)), one, two)
 
     return jax.tree.map(select, chosen, other)
-
-
-def _unless(refused: Any, carry: Carry, before: Carry) -> Carry:
-    """Return the carry after a step, or the one before it if the step is refused."""
-    import jax
-    import jax.numpy as jnp
-
-    kept: Carry = jax.tree.map(lambda after, old: jnp.where(refused, old, after), carry, before)
-    return kept
 
 
 def _zeros_like(tree: Any) -> Any:

@@ -17,7 +17,7 @@ from arrayferry._core.messages import count_of, refuse_choice
 from arrayferry.envs._engine import Engine, Outcome, keys_of
 from arrayferry.envs._interface import interface_of
 from arrayferry.envs._packing import PackedArrays, read_small
-from arrayferry.envs._spaces import as_action, members_of
+from arrayferry.envs._spaces import as_action, members_of, untraced
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers._autoreset import known_autoreset_mode
 from arrayferry.wrappers._kinds import find_kind, in_words, resolve
@@ -36,6 +36,8 @@ class JaxEnvBase:
     # A step waits until everything is computed, and no result shares memory with an action.
     reads_actions_at_once = True
 
+    np_random: np.random.Generator
+
     def _take(self, engine: Engine, render_mode: str | None, **options: Any) -> None:
         interface = engine.interface
         modes = [] if interface.render is None else [interface.render_mode]
@@ -43,7 +45,6 @@ class JaxEnvBase:
             refuse_choice("render_mode", render_mode, *modes)
         self._engine = engine
         self._leaves: tuple[Any, ...] | None = None  # the carry, from the first reset on
-        self._is_lost = False  # whether a step that failed took the carry with it
         self.render_mode = render_mode
         self.metadata: dict[str, Any] = {"render_modes": modes, "jax": True, **options}
         arguments = {"env": engine.env, "max_episode_steps": engine.max_episode_steps}
@@ -61,27 +62,34 @@ class JaxEnvBase:
 
     def _carried(self, what: str) -> tuple[Any, ...]:
         self._engine.refuse_changes()
-        if self._leaves is None:
-            why = "the last step failed while it ran, and its episodes are lost: " if self._is_lost else ""
+        if (leaves := self._valid()) is None:
+            why = "the last step failed while it ran, and its episodes are lost: " if self._leaves else ""
             raise gym.error.ResetNeeded(f"{why}call reset() before {what}")
-        return self._leaves
+        return leaves
 
-    def _start(self, key: Any) -> tuple[Any, Any]:
+    def _valid(self) -> tuple[Any, ...] | None:
+        """Return the carry; None if there is none yet, or if a step took it over and failed."""
+        leaves = self._leaves
+        return None if leaves is None or leaves[-1].is_deleted() else leaves
+
+    def _start(self, keys: Any) -> tuple[Any, Any]:
         """Begin new episodes; the present ones go on if that fails."""
-        import jax
-
-        self._engine.refuse_changes()
-        leaves, obs, info = self._engine.start(key)
-        if isinstance(leaves[0], jax.core.Tracer):
-            what = f"reset() of {self._engine.interface.name} was called in a function that JAX traces"
-            raise UnsupportedError(what, "call it outside, or use arrayferry.in_jit")
+        leaves, obs, info = self._engine.start(keys)
+        untraced(leaves[-1])
         self._leaves = leaves
         return obs, info
 
-    def _recover(self, leaves: tuple[Any, ...]) -> None:
-        """After an error, keep the carry if JAX has not taken it over: nothing has run then."""
-        self._is_lost = any(leaf.is_deleted() for leaf in leaves)
-        self._leaves = None if self._is_lost else leaves
+    def _keys(self, seeds: Sequence[int | None]) -> Any:
+        """Return a key for each environment: from its seed, or else the one that it has."""
+        self._engine.refuse_changes()
+        if (leaves := self._valid()) is None:
+            drawn = self.np_random.integers(2**32, size=len(seeds))
+            return keys_of([drawn[i] if seed is None else seed for i, seed in enumerate(seeds)])
+        # Copied, because a reset may take over the carry.
+        keys = np.array(self._engine.keys_in(leaves)).reshape(-1, 2)
+        if given := [i for i, seed in enumerate(seeds) if seed is not None]:
+            keys[given] = keys_of([seeds[i] for i in given])
+        return keys
 
     @property
     def state(self) -> Any:
@@ -91,8 +99,8 @@ class JaxEnvBase:
     def __getstate__(self) -> dict[str, Any]:
         # A step reuses the memory of the carry: no two environments may share it.
         self._engine.refuse_changes()
-        leaves = None if self._leaves is None else tuple(map(copy, self._leaves))
-        return {**self.__dict__, "_leaves": leaves}
+        leaves = self._valid()
+        return {**self.__dict__, "_leaves": None if leaves is None else tuple(map(copy, leaves))}
 
 
 class JaxEnv(JaxEnvBase, gym.Env[Any, Any]):
@@ -122,24 +130,16 @@ class JaxEnv(JaxEnvBase, gym.Env[Any, Any]):
         """Start an episode; without a seed, the next one in the current sequence."""
         seed = int(seed) if isinstance(seed, np.integer) else seed
         super().reset(seed=seed)
-        if seed is None and self._leaves is not None:
-            key = self._engine.keys_in(self._leaves)
-        else:
-            key = keys_of([self.np_random.integers(2**32) if seed is None else seed])[0]
-        obs, info = self._start(key)
+        obs, info = self._start(self._keys([seed])[0])
         return obs, info
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take a step; the action is a NumPy or JAX array, or a number."""
         out: Outcome
         leaves, member = self._carried("step()"), as_action(self._members, action)
-        try:
-            kept, out = self._engine.step(leaves, member)
-            outside, *scalars = np.asarray(out.status).tolist()
-            self._leaves = kept
-        except BaseException:
-            self._recover(leaves)
-            raise
+        kept, out = self._engine.step(leaves, member)
+        outside, *scalars = np.asarray(untraced(out.status)).tolist()
+        self._leaves = kept
         if outside:
             raise gym.error.InvalidAction(f"the action {action!r} is not in {self.action_space}")
         if scalars:
@@ -176,7 +176,7 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
         self.autoreset_mode = engine.autoreset_mode
         self.single_observation_space = engine.observation_space
         self.single_action_space = engine.interface.action_space
-        self.observation_space = engine.batched_observation_space
+        self.observation_space = engine.batched_observation_space(self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._members = members_of(self.action_space)
         self._all = np.ones(self.num_envs, bool)
@@ -197,15 +197,12 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
         mask = mask_of(options, self.num_envs)
         leaves = () if mask is None else self._carried("reset() with a reset_mask")
         super().reset(seed=seed if isinstance(seed, int) else None)
-        keys = self._keys(seed)
+        keys = self._keys(seeds_of(seed, self.num_envs))
         if mask is None:
             return self._begun(*self._start(keys), self._all)
-        try:
-            # Copied, because the keys may be part of the carry.
-            self._leaves, obs, info = self._engine.restart(leaves, self._last_obs(), np.array(keys), mask)
-        except BaseException:
-            self._recover(leaves)
-            raise
+        kept, obs, info = self._engine.restart(leaves, self._last_obs(), keys, mask)
+        untraced(kept[-1])
+        self._leaves = kept
         return self._begun(obs, info, mask)
 
     def _begun(self, obs: Any, info: dict[str, Any], mask: Any) -> tuple[Any, dict[str, Any]]:
@@ -228,36 +225,23 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
 
         self._is_for_host = jax.default_backend() == "cpu"
 
-    def _keys(self, seed: int | Sequence[int | None] | None) -> Any:
-        """Return a key for each environment: from its seed, or else the one that it has."""
-        seeds = seeds_of(seed, self.num_envs)
-        has_keys = self._leaves is not None
-        if has_keys and all(one is None for one in seeds):
-            return self._engine.keys_in(self._carried("reset()"))
-        drawn = self.np_random.integers(2**32, size=self.num_envs)
-        keys = keys_of([drawn[i] if one is None else one for i, one in enumerate(seeds)])
-        if has_keys and None in seeds:
-            mine = np.asarray(self._engine.keys_in(self._carried("reset()")))
-            keys = np.where([[one is None] for one in seeds], mine, keys)
-        return keys
-
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take a step in all environments, with actions in NumPy or JAX."""
         import jax
 
         out: Outcome
-        leaves, members = self._carried("step()"), as_action(self._members, actions)
-        try:
-            if self._is_for_host:
-                kept, shown = self._engine.step_for_host(leaves, members)
-                out = shown.read(0)
-            else:
-                kept, out, shown = self._engine.step(leaves, members)
-            any_over, refused, any_done = np.asarray(out.status).tolist()
-            self._leaves = kept
-        except BaseException:
-            self._recover(leaves)
-            raise
+        leaves = self._carried("step()")
+        # The actions of environments that are now reset count for nothing.
+        ignored = leaves[-1] if self.autoreset_mode is AutoresetMode.NEXT_STEP else False
+        members = as_action(self._members, actions, ignored=ignored)
+        if self._is_for_host:
+            kept, shown = self._engine.step_for_host(leaves, members)
+            untraced(kept[-1])
+            out = shown.read(0)
+        else:
+            kept, out, shown = self._engine.step(leaves, members)
+        any_over, refused, any_done = np.asarray(untraced(out.status)).tolist()
+        self._leaves = kept
         if refused >= 0:
             action = jax.tree.map(lambda leaf: np.asarray(leaf)[refused].tolist(), members)
             what = f"action[{refused}] is {action}, which is not in {self.single_action_space}"

@@ -4,34 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import gymnasium as gym
 
 from arrayferry.errors import OptionError, UnsupportedError
-from arrayferry.wrappers._kinds import (
-    Kind,
-    find_kind,
-    how_to_make,
-    in_words,
-    is_registered,
-    register_kind,
-    resolve,
-)
+from arrayferry.wrappers import _kinds
 
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-__all__ = [
-    "NEVER",
-    "Interface",
-    "interface_of",
-    "named",
-    "register_environment",
-    "split_pair",
-    "unlimited",
-    "without",
-]
+__all__ = ["NEVER", "Interface", "interface_of", "named", "register_environment", "unlimited", "without"]
 
 # More steps than any episode has; added to another such number, it still fits 32 bits.
 NEVER = 2**30
@@ -88,20 +72,20 @@ class Interface:
     def __post_init__(self) -> None:
         for names, types in _TYPES.items():
             for name in names.split():
-                if not isinstance(value := getattr(self, name), types) or isinstance(value, bool):
+                value = getattr(self, name)
+                is_count = not isinstance(value, Integral) or (value >= 1 and value is not True)
+                if not (isinstance(value, types) and is_count):
                     words = " or ".join(kind.__name__ for kind in types)
-                    raise OptionError(
-                        f"Interface({name}={value!r}) is not valid", f"pass one of type {words}"
-                    )
+                    raise OptionError(f"Interface({name}={value!r}) is not valid", f"pass {words}")
 
 
-_TYPES: dict[str, Any] = {
+_TYPES: dict[str, tuple[Any, ...]] = {
     "reset step": (Callable,),
     "render world_state": (Callable, type(None)),
     "action_space": (gym.Space,),
     "observation_space": (gym.Space, type(None)),
     "name render_mode": (str,),
-    "max_episode_steps num_envs": (int, type(None)),
+    "max_episode_steps num_envs": (Integral, type(None)),
     "agents": (tuple, list),
 }
 
@@ -150,9 +134,9 @@ def register_environment(of: str | type, interface: str | Describe, *, replace: 
     if not (callable(interface) or _is_named(interface)) or isinstance(interface, type):
         hint = 'pass a function interface(env, params) that returns an Interface, or "module:function"'
         raise OptionError(f"interface={interface!r} is not valid", hint)
-    if is_registered(of) and not replace:
+    if _kinds.is_registered(of) and not replace:
         raise OptionError(f"{of} is registered already", "pass replace=True to replace it")
-    register_kind(of, Kind(adapt="arrayferry.envs:_adapt", interface=interface))
+    _kinds.register_kind(of, _kinds.Kind(adapt="arrayferry.envs:_adapt", interface=interface))
 
 
 def _is_named(value: Any) -> bool:
@@ -162,25 +146,19 @@ def _is_named(value: Any) -> bool:
 
 def interface_of(env: Any) -> Interface:
     """Return the interface of an environment, or of a pair `(env, params)`."""
-    kind = find_kind(env)
+    kind = _kinds.find_kind(env)
+    env, params = env if type(env) is tuple and len(env) == 2 else (env, None)
+    name = _kinds.in_words(env)
     if kind is None or kind.interface is None:
-        env, _ = split_pair(env)
-        what = f"{in_words(env)} is not a known environment written in JAX"
         already = "it is a Gymnasium environment already: pass it to arrayferry.wrap"
-        hint = already if isinstance(env, (gym.Env, gym.vector.VectorEnv)) else how_to_make(env)
+        hint = already if isinstance(env, (gym.Env, gym.vector.VectorEnv)) else _kinds.how_to_make(env)
         describe = "describe how to reset and step it, with arrayferry.envs.register_environment"
-        raise UnsupportedError(what, hint or describe)
-    described = resolve(kind.interface)(*split_pair(env))
+        raise UnsupportedError(f"{name} is not a known environment written in JAX", hint or describe)
+    described = _kinds.resolve(kind.interface)(env, params)
     if not isinstance(described, Interface):
-        env, _ = split_pair(env)
-        what = f"the function registered for {in_words(env)} returned {in_words(described)}"
+        what = f"the function registered for {name} returned {_kinds.in_words(described)}"
         raise UnsupportedError(what, "let it return an arrayferry.envs.Interface")
     return described
-
-
-def split_pair(env: Any) -> tuple[Any, Any]:
-    """Return an environment and its parameters, None if it came alone."""
-    return env if type(env) is tuple and len(env) == 2 else (env, None)
 
 
 def named(env: Any, *packages: str) -> bool:

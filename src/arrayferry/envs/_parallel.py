@@ -8,9 +8,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils import seeding
 
-from arrayferry.envs._engine import Engine, Outcome, keys_of
+from arrayferry.envs._engine import Engine, Outcome
 from arrayferry.envs._environments import JaxEnvBase
-from arrayferry.envs._spaces import as_action, first_member, members_of
+from arrayferry.envs._spaces import as_action, first_member, members_of, untraced
 from arrayferry.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ class JaxParallelEnv(JaxEnvBase, ParallelEnv):  # type: ignore[misc]  # PettingZ
     agent's own.
     """
 
+    np_random = property(lambda self: seeding.np_random()[0])  # PettingZoo's environments have none
+
     def __init__(self, engine: Engine) -> None:
         self._take(engine, None)
         self.spec = None  # Gymnasium's `make` cannot make PettingZoo's environments
@@ -41,21 +43,20 @@ class JaxParallelEnv(JaxEnvBase, ParallelEnv):  # type: ignore[misc]  # PettingZ
             if not isinstance(space, gym.spaces.Dict) or set(space.spaces) != set(self.possible_agents):
                 text = f"{engine.interface.name} has {space} for its agents"
                 raise UnsupportedError(text, f"let it be a dict with {self.possible_agents}", where=what)
-        self.observation_spaces = dict(engine.observation_space.spaces)
-        self.action_spaces = dict(engine.interface.action_space.spaces)  # type: ignore[attr-defined]
+        self.observation_spaces: dict[str, spaces.Space[Any]] = dict(engine.observation_space.spaces)
+        members: Any = engine.interface.action_space
+        self.action_spaces: dict[str, spaces.Space[Any]] = dict(members.spaces)
         self._members = members_of(engine.interface.action_space)
         # The package still wants an action from an agent that has left.
         self._no_action = {agent: first_member(space) for agent, space in self.action_spaces.items()}
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
         """Return the space of an agent's observations."""
-        space: spaces.Space[Any] = self.observation_spaces[agent]
-        return space
+        return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Space[Any]:
         """Return the space of an agent's actions."""
-        space: spaces.Space[Any] = self.action_spaces[agent]
-        return space
+        return self.action_spaces[agent]
 
     def state(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]  # PettingZoo's method
         """Return the package's state for all agents together, if it has one."""
@@ -65,11 +66,7 @@ class JaxParallelEnv(JaxEnvBase, ParallelEnv):  # type: ignore[misc]  # PettingZ
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Start an episode; without a seed, the next one in the current sequence."""
-        if seed is None and self._leaves is not None:
-            key = self._engine.keys_in(self._leaves)
-        else:
-            key = keys_of([seeding.np_random()[0].integers(2**32) if seed is None else seed])[0]
-        obs, info = self._start(key)
+        obs, info = self._start(self._keys([seed])[0])
         self.agents = list(self.possible_agents)
         return obs, self._infos(info)
 
@@ -80,13 +77,9 @@ class JaxParallelEnv(JaxEnvBase, ParallelEnv):  # type: ignore[misc]  # PettingZ
         if not self.agents:
             raise gym.error.ResetNeeded("the episode is over: call reset()")
         whole = {agent: self._action(agent, actions) for agent in self.possible_agents}
-        try:
-            kept, out = self._engine.step(leaves, whole)
-            is_outside = np.asarray(out.status).any()
-            self._leaves = kept
-        except BaseException:
-            self._recover(leaves)
-            raise
+        kept, out = self._engine.step(leaves, whole)
+        is_outside = np.asarray(untraced(out.status)).any()
+        self._leaves = kept
         if is_outside:
             raise gym.error.InvalidAction(f"an action of {actions!r} is not in its agent's action space")
         obs = {agent: out.obs[agent] for agent in self.agents}

@@ -12,7 +12,16 @@ from arrayferry._core.messages import with_article
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.casting import subspaces
 
-__all__ = ["as_action", "first_member", "from_gymnax", "is_outside", "members_of", "shape_of", "space_of"]
+__all__ = [
+    "as_action",
+    "first_member",
+    "from_gymnax",
+    "is_outside",
+    "members_of",
+    "shape_of",
+    "space_of",
+    "untraced",
+]
 
 
 def members_of(space: spaces.Space[Any]) -> Any:
@@ -47,8 +56,8 @@ def shape_of(shape: tuple[int, ...], dtype: Any) -> Any:
     return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
 
 
-def as_action(members: Any, action: Any, path: str = "action") -> Any:
-    """Return an action as arrays of its members' shapes and dtypes.
+def as_action(members: Any, action: Any, path: str = "action", ignored: Any = False) -> Any:
+    """Return an action as arrays of its members' shapes and dtypes; `ignored` rows may have any values.
 
     They may be the caller's own: a step has read them when it returns, because it waits for its status.
 
@@ -60,21 +69,20 @@ def as_action(members: Any, action: Any, path: str = "action") -> Any:
     if isinstance(members, dict):
         if not hasattr(action, "keys") or set(action) != set(members):
             raise gym.error.InvalidAction(f"{path}: {action!r} is not a dict of {', '.join(members)}")
-        return {key: as_action(one, action[key], f"{path}[{key!r}]") for key, one in members.items()}
+        return {key: as_action(one, action[key], f"{path}[{key!r}]", ignored) for key, one in members.items()}
     if isinstance(members, tuple):
         if not hasattr(action, "__len__"):
             raise gym.error.InvalidAction(f"{path}: {action!r} is not a tuple of {len(members)}")
         if len(action) != len(members):
             raise gym.error.InvalidAction(f"{path}: {len(action)} parts arrived, {len(members)} are expected")
-        return tuple(as_action(*pair, f"{path}[{i}]") for i, pair in enumerate(zip(members, action)))
+        pairs = enumerate(zip(members, action))
+        return tuple(as_action(*pair, f"{path}[{i}]", ignored) for i, pair in pairs)
     if isinstance(action, (int, np.integer)) and members.shape == () and members.dtype.kind in "iu":
         limits = np.iinfo(members.dtype)
         if limits.min <= action <= limits.max:
             return np.array(action, members.dtype)  # three times as fast as what follows
         raise gym.error.InvalidAction(f"{path}: {action} does not fit {members.dtype}")
-    if isinstance(action, jax.core.Tracer):
-        raise UnsupportedError("step() was called in a function that JAX traces", "use arrayferry.in_jit")
-    array = action if isinstance(action, jax.Array) else np.asarray(action)
+    array = untraced(action) if isinstance(action, jax.Array) else np.asarray(action)
     if array.shape != members.shape:
         raise gym.error.InvalidAction(f"{path}: shape {array.shape} arrived, {members.shape} is expected")
     if array.dtype == members.dtype:
@@ -82,9 +90,20 @@ def as_action(members: Any, action: Any, path: str = "action") -> Any:
     if not np.can_cast(array.dtype, members.dtype, "same_kind"):
         raise gym.error.InvalidAction(f"{path}: {array.dtype} arrived, {members.dtype} is expected")
     cast = array.astype(members.dtype)
-    if cast.dtype.kind in "iu" and not (cast == array).all():
+    fits: Any = cast.dtype.kind not in "iu" or cast == array
+    if not (np.all(fits) or (np.asarray(fits).T | np.asarray(ignored)).all()):
         raise gym.error.InvalidAction(f"{path}: a value does not fit {members.dtype}")
     return cast
+
+
+def untraced(array: Any) -> Any:
+    """Return an array, unless it stands for one in a function that JAX traces."""
+    import jax
+
+    if isinstance(array, jax.core.Tracer):
+        what = "an environment was reset or stepped in a function that JAX traces"
+        raise UnsupportedError(what, "call it outside, or use arrayferry.in_jit")
+    return array
 
 
 def is_outside(space: spaces.Space[Any], action: Any) -> Any:
@@ -124,10 +143,10 @@ def space_of(array: Any, like: spaces.Space[Any] | None = None, path: str = "obs
         return spaces.Tuple([space_of(*pair, f"{path}[{i}]") for i, pair in enumerate(zip(array, of))])
     dtype: Any = getattr(array, "dtype", type(array).__qualname__)
     kind = getattr(dtype, "kind", "")  # a typed key has none
-    if like is not None and like.shape == getattr(array, "shape", None) and kind:
-        if isinstance(like, (spaces.Discrete, spaces.MultiDiscrete)) and kind in "iu":
-            return like
-        if isinstance(like, spaces.MultiBinary) or (isinstance(like, spaces.Box) and like.dtype == dtype):
+    if kind and like is not None and like.shape == array.shape:
+        is_whole = kind in "iu" and isinstance(like, (spaces.Discrete, spaces.MultiDiscrete))
+        is_box = isinstance(like, spaces.Box)
+        if is_whole or isinstance(like, spaces.MultiBinary) or (is_box and like.dtype == dtype):
             return like
         if isinstance(like, spaces.Box) and like.dtype.kind in ("f" if kind == "f" else "iu"):
             bounds = like.low.astype(dtype), like.high.astype(dtype)

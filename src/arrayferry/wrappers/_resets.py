@@ -15,7 +15,11 @@ def seeds_of(seed: Any, count: int) -> list[int | None]:
     """Return the seed of each environment; as in Gymnasium, they count up from a single number."""
     if isinstance(seed, (int, np.integer)):
         return [int(seed) + index for index in range(count)]
-    seeds: list[int | None] = [None] * count if seed is None else list(seed)
+    try:
+        seeds: list[int | None] = [None] * count if seed is None else list(seed)
+    except TypeError as error:
+        hint = "pass a whole number, or one for each environment"
+        raise OptionError(f"seed={seed!r} is not valid", hint) from error
     if len(seeds) != count:
         raise OptionError(f"{len(seeds)} seeds for {count} environments", "pass one for each")
     return seeds
