@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
@@ -10,16 +11,15 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from arrayferry._core.containers import OBJECT_ARRAY, container_of, registered_container
+from arrayferry._core.containers import OBJECT_ARRAY, container_of
 from arrayferry._core.convert import convert, is_registered
 from arrayferry._core.dtypes import STANDARD, can_hold, cast_exactly, dtype_name, is_known
 from arrayferry._core.framework import Framework
 from arrayferry._core.messages import warn_caller, with_article
 from arrayferry._core.registry import can_make_arrays, describe, framework_of
 from arrayferry._core.type_cache import TypeCache
-from arrayferry._core.walk import KEEP, Handler, OnKeep, Slot, key_text, unchanged, walk
+from arrayferry._core.walk import KEEP, Container, Handler, OnKeep, Slot, key_text, unchanged, walk
 from arrayferry.errors import (
-    FerryError,
     KeptWarning,
     NarrowingError,
     OptionError,
@@ -28,7 +28,7 @@ from arrayferry.errors import (
 )
 from arrayferry.spaces.members import EDGE_LINKS, to_numpy
 
-__all__ = ["cast_reward", "cast_to_space", "known_dtype", "rebuilt", "subspaces"]
+__all__ = ["cast_reward", "cast_to_space", "known_dtype", "rebuilt", "subspaces", "visitor"]
 
 
 def _warn(name: str, path: Callable[[], str], value: Any) -> None:
@@ -175,7 +175,40 @@ def _with_stored_items(value: Any, parts: list[Any], change: Callable[[Any, Any]
     return new
 
 
-_LEAVES = frozenset({np.ndarray, int, float})
+def _open_items(old: Any) -> tuple[list[Any], list[Any]]:
+    keys: list[Any] = []
+    items: list[Any] = []
+    rebuilt(old, lambda key, item: (keys.append(key), items.append(item), item)[-1])
+    return keys, items
+
+
+def _build_items(old: Any, keys: list[Any], new: list[Any]) -> Any:
+    rest = iter(new)
+    return rebuilt(old, lambda key, item: next(rest))
+
+
+# Any container, without what it carries besides its items, such as a `default_factory`.
+_ITEMS = Container(_open_items, _build_items)
+
+
+def visitor(visit: Callable[[Any, bool], Any], *, of_objects: bool = True) -> TypeCache:
+    """Return handlers for a walk that visits the leaves of containers, of all but None.
+
+    Args:
+        visit: the handler of a leaf.
+        of_objects: whether attributes are leaves, where an object is neither a mapping nor a sequence.
+    """
+
+    def decide(cls: type) -> Handler:
+        container = container_of(cls)
+        if cls is type(None) or (container is None and is_registered(cls)):
+            return unchanged
+        if container is None or framework_of(cls) is not None:
+            return visit
+        has_items = of_objects or issubclass(cls, (Mapping, Sequence, deque)) or is_registered(cls)
+        return (container if container.counted else _ITEMS) if has_items else unchanged
+
+    return TypeCache(decide)
 
 
 def _cast_each(
@@ -189,28 +222,12 @@ def _cast_each(
     """Cast each leaf of a value to one dtype."""
     if type(value) is np.ndarray and value.dtype is dtype:
         return value
-    if type(value) in _LEAVES:  # faster than a walk
-        try:
-            if (new := _cast_leaf(dtype, value, share, why)) is not KEEP and new is not OBJECT_ARRAY:
-                return new
-        except FerryError as error:
-            raise error.at(path)  # noqa: B904  (it is the same error)
     return walk([value], (Slot(path, on_keep=on_keep),), _handlers(dtype, share, why))[0]
 
 
 @cache
 def _handlers(dtype: np.dtype[Any], share: bool, why: str) -> TypeCache:
-    def cast(leaf: Any, mine: bool) -> Any:
-        return _cast_leaf(dtype, leaf, share, why)
-
-    def decide(cls: type) -> Handler:
-        if is_registered(cls):
-            return registered_container(cls) or unchanged
-        if framework_of(cls) is not None or issubclass(cls, np.generic):
-            return cast
-        return unchanged if cls is type(None) else container_of(cls) or cast
-
-    return TypeCache(decide)
+    return visitor(lambda leaf, mine: _cast_leaf(dtype, leaf, share, why))
 
 
 def _cast_leaf(dtype: np.dtype[Any], value: Any, share: bool, why: str) -> Any:
