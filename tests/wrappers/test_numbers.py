@@ -18,7 +18,7 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
 import arrayferry
-from arrayferry.errors import CircularError, NarrowingError, UnsupportedError
+from arrayferry.errors import CircularError, NarrowingError, SharingError, UnsupportedError
 from compare import array_type_of, seen
 from toys import Scripted
 
@@ -393,6 +393,51 @@ def test_flags_of_a_vector_environment_are_an_array_of_bools(flags: Any, target:
     assert isinstance(got, array_type_of(target))
     assert seen(got).dtype == bool
     assert seen(got).tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [
+        [0.5, 2**53 + 1],
+        (np.float32(0.5), np.int64(2**53 + 1)),
+        objects(0.5, 2**53 + 1),
+        [np.uint64(2**63 + 1), np.int64(-1)],
+        [np.float32(0.5), 2**53 + 1],
+    ],
+    ids=repr,
+)
+def test_rows_are_not_rounded_to_a_common_dtype(reward: Any) -> None:
+    for target in ("numpy", "torch"):
+        got = rows(target, reward)[1]
+        want = [getattr(one, "item", lambda one=one: one)() for one in reward]
+        assert [Fraction(one.item()) for one in got] == [*map(Fraction, want)]
+
+
+def test_an_array_of_one_object_is_no_row(target: str) -> None:
+    got = rows(target, np.array(1.5, object), np.array(True, object))
+    assert got[1].shape == got[2].shape == ()
+    assert (float(got[1].item()), bool(got[2].item())) == (1.5, True)
+
+
+@pytest.mark.parametrize(
+    ("reward", "flags", "options", "where"),
+    [
+        (np.array([True, False]), np.zeros(2, bool), {}, "reward"),
+        (np.zeros(2), np.zeros(2, np.uint8), {}, "terminated"),
+        (np.zeros(2), np.zeros(2, bool), {"reward_dtype": "float32"}, "reward"),
+    ],
+)
+def test_rows_that_would_be_cast_cannot_be_shared(reward: Any, flags: Any, options: Any, where: str) -> None:
+    for target in ("numpy", "torch"):
+        with pytest.raises(SharingError, match=f"(?s)^{where}: .*copy=None"):
+            rows(target, reward, flags, copy=False, **options)
+
+
+def test_rows_that_need_no_cast_are_shared() -> None:
+    reward, flags = np.zeros(2), np.zeros(2, bool)
+    got = rows("torch", reward, flags, copy=False)
+    reward[0], flags[1] = 7, True
+    assert (got[1].tolist(), got[2].tolist()) == ([7, 0], [False, True])
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax.numpy"])

@@ -273,6 +273,6 @@ def known_dtype(reward_dtype: Any) -> np.dtype[Any] | None:
     return np.dtype(dtype_name(reward_dtype))
 
 
-def cast_reward(dtype: np.dtype[Any], reward: Any, path: str = "reward") -> Any:
+def cast_reward(dtype: np.dtype[Any], reward: Any, share: bool = False) -> Any:
     """Cast a reward, or each of several; refuse one that the dtype cannot hold."""
-    return _cast_each(dtype, reward, path, on_keep=None, why="as reward_dtype asks")
+    return _cast_each(dtype, reward, "reward", None, share, "as reward_dtype asks")
