@@ -141,7 +141,7 @@ def test_a_call_without_actions_is_refused_as_python_refuses_it() -> None:
     envs: Any = arrayferry.wrap(SendsAndReceives(), "numpy")
     for sender in (envs, arrayferry.wrap(SendsAndReceives(), "numpy", sanitize=True)):
         for arguments in ({}, {"env_id": np.arange(2)}):
-            with pytest.raises(TypeError, match="missing .* 'actions'"):
+            with pytest.raises(TypeError, match=r"missing .* 'actions'"):
                 sender.send(**arguments)  # type: ignore[attr-defined]
 
 

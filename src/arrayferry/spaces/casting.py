@@ -91,12 +91,13 @@ def cast_to_space(
 
 def _inner_spaces(space: spaces.Space[Any], value: Any) -> dict[Any, Any] | None:
     """Return the spaces of a value's parts by their keys, if it has the structure of the space."""
+    container = _containers[type(value)]
     if isinstance(space, spaces.Dict):
-        names = [*value.keys()] if isinstance(value, Mapping) else _names(value)
+        names = value.keys() if isinstance(value, Mapping) else container.open(value)[0] if container else ()
         is_empty = isinstance(value, Mapping) and not names
         return subspaces(space) if is_empty or any(name in space.spaces for name in names) else None
     is_row = isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 1
-    if not is_row and (not isinstance(value, Sequence) or _containers[type(value)] is None):
+    if not is_row and (not isinstance(value, Sequence) or container is None):
         return None
     if isinstance(space, spaces.Tuple) and len(value) == len(space.spaces):
         return subspaces(space)
@@ -115,12 +116,6 @@ def subspaces(space: spaces.Space[Any] | None) -> dict[Any, spaces.Space[Any]]:
 
 
 _containers = TypeCache(container_of)
-
-
-def _names(value: Any) -> list[Any]:
-    """Return the names of the parts of a container that is no mapping; none of what is not a container."""
-    container = _containers[type(value)]
-    return [] if container is None else [*container.open(value)[0]]
 
 
 def rebuilt(value: Any, change: Callable[[Any, Any], Any], by_name: bool = False) -> Any:
@@ -176,10 +171,14 @@ def _with_stored_items(value: Any, parts: list[Any], change: Callable[[Any, Any]
 
 
 def _open_items(old: Any) -> tuple[list[Any], list[Any]]:
-    keys: list[Any] = []
-    items: list[Any] = []
-    rebuilt(old, lambda key, item: (keys.append(key), items.append(item), item)[-1])
-    return keys, items
+    items: list[tuple[Any, Any]] = []
+
+    def note(*item: Any) -> Any:
+        items.append(item)
+        return item[1]
+
+    rebuilt(old, note)
+    return [key for key, _ in items], [value for _, value in items]
 
 
 def _build_items(old: Any, keys: list[Any], new: list[Any]) -> Any:
@@ -231,17 +230,15 @@ def _handlers(dtype: np.dtype[Any], share: bool, why: str) -> TypeCache:
 
 
 def _cast_leaf(dtype: np.dtype[Any], value: Any, share: bool, why: str) -> Any:
-    framework = framework_of(type(value))
-    is_numpy = isinstance(value, (np.ndarray, np.generic))
-    old: Any = getattr(value, "dtype", None)
+    framework, old = framework_of(type(value)), getattr(value, "dtype", None)
     if isinstance(value, np.ma.MaskedArray):
         return KEEP
-    if old == dtype if is_numpy else dtype_name(old) == dtype.name:
+    if dtype_name(old) == dtype.name:
         return value
     if isinstance(value, np.ndarray) and value.dtype == object:
         return OBJECT_ARRAY
-    has_number = old.kind in "biufc" or is_known(old) if is_numpy else is_known(old)
-    if not has_number and type(value) not in (bool, int, float, complex):
+    has_numbers = is_known(old) or getattr(old, "kind", "V") in "biufc"
+    if not has_numbers and type(value) not in (bool, int, float, complex):
         return KEEP
     if share and framework is not None:
         raise SharingError(f"{describe(value)} is not {dtype.name}, {why}", "copy=None")
@@ -258,9 +255,8 @@ def _cast_leaf(dtype: np.dtype[Any], value: Any, share: bool, why: str) -> Any:
 
 
 def _has_dtype(framework: Framework, array: Any, dtype: np.dtype[Any]) -> bool:
-    if framework.name == "numpy" or not can_make_arrays(framework):
-        return False
-    return dtype.name in framework.dtypes(framework.devices.of(array))
+    can_cast = framework.name != "numpy" and can_make_arrays(framework)
+    return can_cast and dtype.name in framework.dtypes(framework.devices.of(array))
 
 
 def known_dtype(reward_dtype: Any) -> np.dtype[Any] | None:

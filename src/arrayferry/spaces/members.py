@@ -185,7 +185,7 @@ def _stack_caster(space: spaces.Space[Any], to_env: Converter) -> Caster:
 def stacked(value: Any, dtype: np.dtype[Any] | None = None) -> Any:
     """Return a list of numbers as an array; any other list, or one with an integer that is lost, as it is.
 
-    An integer is lost if `dtype`, by default that of the array, rounds it: NumPy promotes integers among floats.
+    An integer is lost if `dtype` rounds it, by default that of the array: NumPy promotes to floats.
     """
     try:
         numbers = to_numpy(value)

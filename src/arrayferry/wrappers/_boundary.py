@@ -299,12 +299,8 @@ class Boundary:
             nonlocal kind, number, flag
             try:
                 _, reward, terminated, truncated, _ = box[0]
-                is_plain = (
-                    reward.dtype is number
-                    and terminated.dtype is flag
-                    and truncated.dtype is flag
-                    and type(reward) is type(terminated) is type(truncated) is kind
-                )
+                is_plain = type(reward) is type(terminated) is type(truncated) is kind
+                is_plain = is_plain and terminated.dtype is truncated.dtype is flag and reward.dtype is number
             except (AttributeError, TypeError, ValueError):  # they are not arrays, or not as many
                 is_plain = False
             _ = reward = terminated = truncated = None  # so that the box alone holds them
@@ -324,17 +320,12 @@ class Boundary:
     def _rows(self, check: Callable[[str, Any], Any], name: str, values: Any) -> Any:
         """Return checked numbers or flags; a list with one for each environment as an array."""
         new = check(name, values)
-        shape, is_objects = shape_of(values), dtype_name(getattr(values, "dtype", "")) == "object"
-        if (
-            self.outgoing.copy is False
-            and shape
-            and not is_objects
-            and new.dtype.name != dtype_name(values.dtype)
-        ):
-            raise SharingError(f"{describe(values)} is not {new.dtype}", "copy=None, which casts it", name)
-        if type(new) in (list, tuple) or is_objects:
-            rows = stacked([*new.flat] if is_objects else new)
+        old = dtype_name(getattr(values, "dtype", "object"))
+        if old == "object" and isinstance(new, (list, tuple, np.ndarray)):
+            rows = stacked([*new.flat] if isinstance(new, np.ndarray) else new)
             return rows if shape_of(rows) == (getattr(self._env, "num_envs", None),) else new
+        if self.outgoing.copy is False and shape_of(values) and dtype_name(new.dtype) != old:
+            raise SharingError(f"{describe(values)} is not {new.dtype}", "copy=None, which casts it", name)
         return new
 
     # ---- the environment's framework, learned ---------------------------------------------------------

@@ -75,9 +75,8 @@ def _item(value: Any) -> Any:
 
 
 def _refuse_unless_real(array: Any) -> None:
-    is_real = isinstance(array.dtype, np.dtype) and array.dtype.kind in "biufO"
-    names = "bool", "int", "uint", "float", "bfloat"
-    if np.ma.is_masked(array) or not (is_real or dtype_name(array.dtype).startswith(names)):
+    real = "bool", "int", "uint", "float", "bfloat", "longdouble", "object"
+    if np.ma.is_masked(array) or not dtype_name(array.dtype).startswith(real):
         raise TypeError("it is masked, or has no real dtype")
 
 
