@@ -386,6 +386,9 @@ ENVIRONMENTS: dict[str, Call] = {
     "rewards of a dtype that the target lacks": lambda: arrayferry.wrap(
         _Odd(np.zeros(2), np.ones(2, np.longdouble), False, False, {}), "torch"
     ).step(0),
+    "flags that are no bools, copy=False": lambda: arrayferry.wrap(
+        _Odd(np.zeros(2, "f4"), 1.0, np.zeros(1, "u1"), False, {}), "numpy", scalars="target", copy=False
+    ).step(0),
     "an action of another dtype, copy=False": lambda: arrayferry.wrap(
         gym.make("Pendulum-v1"), "numpy", copy=False
     ).step(np.zeros(1)),

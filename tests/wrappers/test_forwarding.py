@@ -137,6 +137,14 @@ def test_send_and_recv(target: str) -> None:
     assert envs.xla() == "a handle and functions"
 
 
+def test_a_call_without_actions_is_refused_as_python_refuses_it() -> None:
+    envs: Any = arrayferry.wrap(SendsAndReceives(), "numpy")
+    for sender in (envs, arrayferry.wrap(SendsAndReceives(), "numpy", sanitize=True)):
+        for arguments in ({}, {"env_id": np.arange(2)}):
+            with pytest.raises(TypeError, match=r"missing .* 'actions'"):
+                sender.send(**arguments)  # type: ignore[attr-defined]
+
+
 def test_an_error_says_what_was_sent() -> None:
     envs: Any = arrayferry.wrap(SendsAndReceives(), "numpy")
     with pytest.raises(ValueError, match="as many as") as caught:

@@ -18,7 +18,7 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
 import arrayferry
-from arrayferry.errors import CircularError, NarrowingError, UnsupportedError
+from arrayferry.errors import CircularError, NarrowingError, SharingError, UnsupportedError
 from compare import array_type_of, seen
 from toys import Scripted
 
@@ -395,6 +395,51 @@ def test_flags_of_a_vector_environment_are_an_array_of_bools(flags: Any, target:
     assert seen(got).tolist() == [True, False]
 
 
+@pytest.mark.parametrize(
+    "reward",
+    [
+        [0.5, 2**53 + 1],
+        (np.float32(0.5), np.int64(2**53 + 1)),
+        objects(0.5, 2**53 + 1),
+        [np.uint64(2**63 + 1), np.int64(-1)],
+        [np.float32(0.5), 2**53 + 1],
+    ],
+    ids=repr,
+)
+def test_rows_are_not_rounded_to_a_common_dtype(reward: Any) -> None:
+    for target in ("numpy", "torch"):
+        got = rows(target, reward)[1]
+        want = [getattr(one, "item", lambda one=one: one)() for one in reward]
+        assert [Fraction(one.item()) for one in got] == [*map(Fraction, want)]
+
+
+def test_an_array_of_one_object_is_no_row(target: str) -> None:
+    got = rows(target, np.array(1.5, object), np.array(True, object))
+    assert got[1].shape == got[2].shape == ()
+    assert (float(got[1].item()), bool(got[2].item())) == (1.5, True)
+
+
+@pytest.mark.parametrize(
+    ("reward", "flags", "options", "where"),
+    [
+        (np.array([True, False]), np.zeros(2, bool), {}, "reward"),
+        (np.zeros(2), np.zeros(2, np.uint8), {}, "terminated"),
+        (np.zeros(2), np.zeros(2, bool), {"reward_dtype": "float32"}, "reward"),
+    ],
+)
+def test_rows_that_would_be_cast_cannot_be_shared(reward: Any, flags: Any, options: Any, where: str) -> None:
+    for target in ("numpy", "torch"):
+        with pytest.raises(SharingError, match=f"(?s)^{where}: .*copy=None"):
+            rows(target, reward, flags, copy=False, **options)
+
+
+def test_rows_that_need_no_cast_are_shared() -> None:
+    reward, flags = np.zeros(2), np.zeros(2, bool)
+    got = rows("torch", reward, flags, copy=False)
+    reward[0], flags[1] = 7, True
+    assert (got[1].tolist(), got[2].tolist()) == ([7, 0], [False, True])
+
+
 @pytest.mark.parametrize("framework", ["torch", "jax.numpy"])
 def test_flags_of_another_framework_are_bools(framework: str, target: str) -> None:
     xp = pytest.importorskip(framework)
@@ -473,8 +518,11 @@ def test_the_rewards_of_agents_have_paths() -> None:
     assert [type(one) for one in (*rewards.values(), *terminated.values())] == [float, float, bool, bool]
     for bad in ("1e3", None, np.ma.masked, b"1"):
         base.numbers = {"a": 1.0, "b": bad}, {"a": False, "b": False}
-        with pytest.raises(UnsupportedError, match=r'^reward\["b"\]: '):
-            env.step({"a": 0, "b": 1})
+        if bad is None:  # an agent may have no reward
+            assert env.step({"a": 0, "b": 1})[1] == {"a": 1.0, "b": None}
+        else:
+            with pytest.raises(UnsupportedError, match=r'^reward\["b"\]: '):
+                env.step({"a": 0, "b": 1})
         base.numbers = {"a": 1.0, "b": 1.0}, {"a": False, "b": bad}
         with pytest.raises(UnsupportedError, match=r'^terminated\["b"\] is '):
             env.step({"a": 0, "b": 1})

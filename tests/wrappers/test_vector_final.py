@@ -11,6 +11,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import arrayferry
+from arrayferry.errors import UnsupportedError
 from compare import assert_array, assert_crossed, seen
 from toys import BOX, Counter
 
@@ -151,3 +152,17 @@ def test_held_final_observations_do_not_change(target: str) -> None:
         assert len(held) == 3
         for final in held:
             assert [seen(row).tolist() for row in (final if not dense else seen(final))] == [[2.0] * 3] * 2
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_dense_batch_has_a_row_for_each_environment(count: int) -> None:
+    class Counted(SyncVectorEnv):  # type: ignore[type-arg]  # generic from Gymnasium 1.4 on
+        def step(self, actions: Any) -> Any:
+            *others, info = super().step(actions)
+            return *others, {**info, "final_obs": [np.ones(3, np.float32)] * count}
+
+    show, space, _ = KINDS["Box"]
+    wrapped = arrayferry.wrap(Counted([partial(Counter, 2, show, space)] * 2), "numpy", dense_final=True)
+    wrapped.reset()
+    with pytest.raises(UnsupportedError, match=r'^info\["final_obs"\]: '):
+        wrapped.step(np.array([1, 1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
@@ -10,16 +11,15 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from arrayferry._core.containers import OBJECT_ARRAY, container_of, registered_container
+from arrayferry._core.containers import OBJECT_ARRAY, container_of
 from arrayferry._core.convert import convert, is_registered
 from arrayferry._core.dtypes import STANDARD, can_hold, cast_exactly, dtype_name, is_known
 from arrayferry._core.framework import Framework
 from arrayferry._core.messages import warn_caller, with_article
 from arrayferry._core.registry import can_make_arrays, describe, framework_of
 from arrayferry._core.type_cache import TypeCache
-from arrayferry._core.walk import KEEP, Handler, OnKeep, Slot, key_text, unchanged, walk
+from arrayferry._core.walk import KEEP, Container, Handler, OnKeep, Slot, key_text, unchanged, walk
 from arrayferry.errors import (
-    FerryError,
     KeptWarning,
     NarrowingError,
     OptionError,
@@ -28,7 +28,7 @@ from arrayferry.errors import (
 )
 from arrayferry.spaces.members import EDGE_LINKS, to_numpy
 
-__all__ = ["cast_reward", "cast_to_space", "known_dtype", "rebuilt", "subspaces"]
+__all__ = ["cast_reward", "cast_to_space", "known_dtype", "rebuilt", "subspaces", "visitor"]
 
 
 def _warn(name: str, path: Callable[[], str], value: Any) -> None:
@@ -91,12 +91,13 @@ def cast_to_space(
 
 def _inner_spaces(space: spaces.Space[Any], value: Any) -> dict[Any, Any] | None:
     """Return the spaces of a value's parts by their keys, if it has the structure of the space."""
+    container = _containers[type(value)]
     if isinstance(space, spaces.Dict):
-        names = [*value.keys()] if isinstance(value, Mapping) else _names(value)
+        names = value.keys() if isinstance(value, Mapping) else container.open(value)[0] if container else ()
         is_empty = isinstance(value, Mapping) and not names
         return subspaces(space) if is_empty or any(name in space.spaces for name in names) else None
     is_row = isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 1
-    if not is_row and (not isinstance(value, Sequence) or _containers[type(value)] is None):
+    if not is_row and (not isinstance(value, Sequence) or container is None):
         return None
     if isinstance(space, spaces.Tuple) and len(value) == len(space.spaces):
         return subspaces(space)
@@ -115,12 +116,6 @@ def subspaces(space: spaces.Space[Any] | None) -> dict[Any, spaces.Space[Any]]:
 
 
 _containers = TypeCache(container_of)
-
-
-def _names(value: Any) -> list[Any]:
-    """Return the names of the parts of a container that is no mapping; none of what is not a container."""
-    container = _containers[type(value)]
-    return [] if container is None else [*container.open(value)[0]]
 
 
 def rebuilt(value: Any, change: Callable[[Any, Any], Any], by_name: bool = False) -> Any:
@@ -175,7 +170,44 @@ def _with_stored_items(value: Any, parts: list[Any], change: Callable[[Any, Any]
     return new
 
 
-_LEAVES = frozenset({np.ndarray, int, float})
+def _open_items(old: Any) -> tuple[list[Any], list[Any]]:
+    items: list[tuple[Any, Any]] = []
+
+    def note(*item: Any) -> Any:
+        items.append(item)
+        return item[1]
+
+    rebuilt(old, note)
+    return [key for key, _ in items], [value for _, value in items]
+
+
+def _build_items(old: Any, keys: list[Any], new: list[Any]) -> Any:
+    rest = iter(new)
+    return rebuilt(old, lambda key, item: next(rest))
+
+
+# Any container, without what it carries besides its items, such as a `default_factory`.
+_ITEMS = Container(_open_items, _build_items)
+
+
+def visitor(visit: Callable[[Any, bool], Any], *, of_objects: bool = True) -> TypeCache:
+    """Return handlers for a walk that visits the leaves of containers, of all but None.
+
+    Args:
+        visit: the handler of a leaf.
+        of_objects: whether attributes are leaves, where an object is neither a mapping nor a sequence.
+    """
+
+    def decide(cls: type) -> Handler:
+        container = container_of(cls)
+        if cls is type(None) or (container is None and is_registered(cls)):
+            return unchanged
+        if container is None or framework_of(cls) is not None:
+            return visit
+        has_items = of_objects or issubclass(cls, (Mapping, Sequence, deque)) or is_registered(cls)
+        return (container if container.counted else _ITEMS) if has_items else unchanged
+
+    return TypeCache(decide)
 
 
 def _cast_each(
@@ -189,42 +221,24 @@ def _cast_each(
     """Cast each leaf of a value to one dtype."""
     if type(value) is np.ndarray and value.dtype is dtype:
         return value
-    if type(value) in _LEAVES:  # faster than a walk
-        try:
-            if (new := _cast_leaf(dtype, value, share, why)) is not KEEP and new is not OBJECT_ARRAY:
-                return new
-        except FerryError as error:
-            raise error.at(path)  # noqa: B904  (it is the same error)
     return walk([value], (Slot(path, on_keep=on_keep),), _handlers(dtype, share, why))[0]
 
 
 @cache
 def _handlers(dtype: np.dtype[Any], share: bool, why: str) -> TypeCache:
-    def cast(leaf: Any, mine: bool) -> Any:
-        return _cast_leaf(dtype, leaf, share, why)
-
-    def decide(cls: type) -> Handler:
-        if is_registered(cls):
-            return registered_container(cls) or unchanged
-        if framework_of(cls) is not None or issubclass(cls, np.generic):
-            return cast
-        return unchanged if cls is type(None) else container_of(cls) or cast
-
-    return TypeCache(decide)
+    return visitor(lambda leaf, mine: _cast_leaf(dtype, leaf, share, why))
 
 
 def _cast_leaf(dtype: np.dtype[Any], value: Any, share: bool, why: str) -> Any:
-    framework = framework_of(type(value))
-    is_numpy = isinstance(value, (np.ndarray, np.generic))
-    old: Any = getattr(value, "dtype", None)
+    framework, old = framework_of(type(value)), getattr(value, "dtype", None)
     if isinstance(value, np.ma.MaskedArray):
         return KEEP
-    if old == dtype if is_numpy else dtype_name(old) == dtype.name:
+    if dtype_name(old) == dtype.name:
         return value
     if isinstance(value, np.ndarray) and value.dtype == object:
         return OBJECT_ARRAY
-    has_number = old.kind in "biufc" or is_known(old) if is_numpy else is_known(old)
-    if not has_number and type(value) not in (bool, int, float, complex):
+    has_numbers = is_known(old) or getattr(old, "kind", "V") in "biufc"
+    if not has_numbers and type(value) not in (bool, int, float, complex):
         return KEEP
     if share and framework is not None:
         raise SharingError(f"{describe(value)} is not {dtype.name}, {why}", "copy=None")
@@ -241,9 +255,8 @@ def _cast_leaf(dtype: np.dtype[Any], value: Any, share: bool, why: str) -> Any:
 
 
 def _has_dtype(framework: Framework, array: Any, dtype: np.dtype[Any]) -> bool:
-    if framework.name == "numpy" or not can_make_arrays(framework):
-        return False
-    return dtype.name in framework.dtypes(framework.devices.of(array))
+    can_cast = framework.name != "numpy" and can_make_arrays(framework)
+    return can_cast and dtype.name in framework.dtypes(framework.devices.of(array))
 
 
 def known_dtype(reward_dtype: Any) -> np.dtype[Any] | None:
@@ -256,6 +269,6 @@ def known_dtype(reward_dtype: Any) -> np.dtype[Any] | None:
     return np.dtype(dtype_name(reward_dtype))
 
 
-def cast_reward(dtype: np.dtype[Any], reward: Any, path: str = "reward") -> Any:
+def cast_reward(dtype: np.dtype[Any], reward: Any, share: bool = False) -> Any:
     """Cast a reward, or each of several; refuse one that the dtype cannot hold."""
-    return _cast_each(dtype, reward, path, on_keep=None, why="as reward_dtype asks")
+    return _cast_each(dtype, reward, "reward", None, share, "as reward_dtype asks")

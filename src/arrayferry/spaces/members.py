@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, singledispatch
 from typing import Any, TypeAlias
 
@@ -16,7 +16,7 @@ from arrayferry._core.registry import describe
 from arrayferry._core.walk import key_text
 from arrayferry.errors import FerryError, SharingError
 
-__all__ = ["EDGE_LINKS", "Caster", "member_caster", "numpy_converter", "shape_of", "to_numpy"]
+__all__ = ["EDGE_LINKS", "Caster", "member_caster", "numpy_converter", "shape_of", "stacked", "to_numpy"]
 
 # The space of the links between a graph's nodes, as `Graph.sample` makes them.
 EDGE_LINKS = spaces.MultiDiscrete([2, 2], dtype=np.int32)
@@ -54,10 +54,11 @@ def _(space: Any, to_env: Converter) -> Caster:
         if type(value) is np.ndarray and value.shape == shape:
             return value if value.dtype is dtype else cast_dtype(value)
         if isinstance(value, (list, tuple)):
-            stacked = _stacked(value, dtype, to_env)
-            if to_env.copy is False and stacked is not value and any(map(shape_of, value)):
+            if (array := stacked(value, dtype)) is value:
+                return value
+            if to_env.copy is False and any(map(shape_of, value)):
                 raise SharingError("several arrays do not share memory with one", "pass one, or copy=None")
-            return cast_new(stacked) if shape_of(stacked) == shape else stacked
+            return cast_new(to_env(array)) if array.shape == shape else to_env(array)
         return cast_dtype(value) if shape_of(value) == shape else value
 
     return cast
@@ -88,19 +89,18 @@ def _(space: spaces.Dict, to_env: Converter) -> Caster:
 
 def _by_key(casters: dict[str, Caster]) -> Caster:
     def cast(value: Any) -> Any:
-        if not isinstance(value, Mapping) or value.keys() != casters.keys():
-            return value
-        return dict(zip(casters, _parts(casters.items(), value)))
+        is_mapping = type(value) is dict or isinstance(value, Mapping)
+        return _parts(casters.items(), value) if is_mapping and value.keys() == casters.keys() else value
 
     return cast
 
 
-def _parts(casters: Iterable[tuple[Any, Caster]], value: Any) -> list[Any]:
-    """Return the parts of a value, cast one by one; an error has its path."""
-    parts, key = [], None
+def _parts(casters: Iterable[tuple[Any, Caster]], value: Any) -> dict[Any, Any]:
+    """Return the parts of a value by key, cast one by one; an error has its path."""
+    parts, key = {}, None
     try:
         for key, cast in casters:
-            parts.append(cast(value[key]))
+            parts[key] = cast(value[key])
     except FerryError as error:
         raise error.at(key_text(key))  # noqa: B904  (it is the same error)
     return parts
@@ -115,7 +115,7 @@ def _by_position(casters: list[Caster]) -> Caster:
     def cast(value: Any) -> Any:
         if not isinstance(value, (tuple, list)) or len(value) != len(casters):
             return value
-        return tuple(_parts(enumerate(casters), value))
+        return tuple(_parts(enumerate(casters), value).values())
 
     return cast
 
@@ -139,7 +139,7 @@ def _(space: spaces.Graph, to_env: Converter) -> Caster:
     def cast(value: Any) -> Any:
         if not isinstance(value, tuple) or len(value) != 3:
             return value
-        return spaces.GraphInstance(*_parts(enumerate((nodes, edges, links)), value))
+        return spaces.GraphInstance(*_parts(enumerate((nodes, edges, links)), value).values())
 
     return cast
 
@@ -152,7 +152,7 @@ def _(space: spaces.OneOf[Any], to_env: Converter) -> Caster:
         try:
             which, _ = value
             which = np.int64(operator.index(which))  # not int(), which would truncate
-            return which, *_parts([(1, casters[which])], value)
+            return which, *_parts([(1, casters[which])], value).values()
         except SharingError:
             raise
         except (TypeError, ValueError, IndexError):
@@ -182,25 +182,23 @@ def _stack_caster(space: spaces.Space[Any], to_env: Converter) -> Caster:
     return lambda value: cast_dtype(value) if hasattr(value, "dtype") else value
 
 
-def _stacked(value: Any, dtype: np.dtype[Any], to_env: Converter) -> Any:
-    """Return a list of numbers as an array; any other list, or one with an integer that is lost, as it is."""
+def stacked(value: Any, dtype: np.dtype[Any] | None = None) -> Any:
+    """Return a list of numbers as an array; any other list, or one with an integer that is lost, as it is.
+
+    An integer is lost if `dtype` rounds it, by default that of the array: NumPy promotes to floats.
+    """
     try:
         numbers = to_numpy(value)
         array = np.asarray(numbers)
     except (ValueError, TypeError, FerryError):
         return value
-    if array.dtype.kind in "fc" and any(_rounds(number, dtype) for number in _flatten(numbers)):
-        return value  # NumPy promotes integers among floats to floats
-    return to_env(array) if array.dtype.kind in "biufc" else value
-
-
-def _flatten(value: Any) -> Iterator[Any]:
-    for part in value:
-        yield from _flatten(part) if isinstance(part, (list, tuple)) else [np.asarray(part)]
-
-
-def _rounds(number: Any, dtype: np.dtype[Any]) -> bool:
-    return number.dtype.kind in "iu" and bool(cast_exactly(number, dtype)[1])
+    if array.dtype.kind not in "biufc":
+        return value
+    if array.dtype.kind in "fc":
+        each = map(np.asarray, np.asarray(numbers, object).flat)
+        if any(one.dtype.kind in "iuO" and cast_exactly(one, dtype or array.dtype)[1] for one in each):
+            return value
+    return array
 
 
 def _dtype_caster(dtype: np.dtype[Any], to_env: Converter, *, is_new: bool = False) -> Caster:

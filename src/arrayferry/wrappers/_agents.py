@@ -103,7 +103,10 @@ class AgentsBoundary(Boundary):
         number = super()._number
         if not isinstance(reward, Mapping):
             return number(reward, path)
-        return _each(reward, float, lambda agent, one: number(one, _path(path, agent)))
+        # An agent may have no reward.
+        return _each(
+            reward, float, lambda agent, one: None if one is None else number(one, _path(path, agent))
+        )
 
     def _flag(self, name: str, value: Any) -> Any:
         flag = super()._flag

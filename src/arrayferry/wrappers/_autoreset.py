@@ -122,7 +122,7 @@ def _batch(env: VectorEnv[Any, Any, Any], final: Any) -> Any:
     try:
         rows = [
             zero if row is None else cast_to_space(space, row, f"{path}[{index}]", on_keep=_refuse)
-            for index, (row, zero) in enumerate(zip(convert(final, "numpy"), zeros))
+            for index, (row, zero) in enumerate(zip(convert(final, "numpy"), zeros, strict=True))
         ]
         return concatenate(space, rows, batch)
     except (ValueError, TypeError, KeyError) as error:

@@ -18,7 +18,7 @@ import numpy as np
 
 from arrayferry._core.containers import container_of
 from arrayferry._core.convert import Converter, Namespace, keeping_numbers
-from arrayferry._core.dtypes import is_known
+from arrayferry._core.dtypes import dtype_name, is_known
 from arrayferry._core.framework import Framework
 from arrayferry._core.messages import warn_caller, with_article
 from arrayferry._core.registry import (
@@ -30,10 +30,17 @@ from arrayferry._core.registry import (
     registered,
 )
 from arrayferry._core.walk import Slot
-from arrayferry.errors import DeviceError, FerryError, FrameworkWarning, KeptWarning, UnsupportedError
+from arrayferry.errors import (
+    DeviceError,
+    FerryError,
+    FrameworkWarning,
+    KeptWarning,
+    SharingError,
+    UnsupportedError,
+)
 from arrayferry.spaces.batched import action_space_of
 from arrayferry.spaces.casting import cast_reward, known_dtype
-from arrayferry.spaces.members import Caster, member_caster, to_numpy
+from arrayferry.spaces.members import Caster, member_caster, shape_of, stacked
 from arrayferry.spaces.target import convert_space
 from arrayferry.wrappers._actions import (
     MakesSpaces,
@@ -118,11 +125,9 @@ class Boundary:
             self.outgoing._on_array = self.local._on_array = self._learn
         self._set_env_framework("numpy" if env_xp is None else env_xp, None if env_xp is None else env_device)
         walker = self.outgoing._walker
-        self._unpack_step = walker(self._step_slots(), partial(checked, "step", STEP)).unpack
-        # The types and dtypes of the last reward and flags that became arrays as they were.
-        self._plain: tuple[Any, ...] = ()
+        unpack = walker(self._step_slots(), partial(checked, "step", STEP)).unpack
         self.convert_step: Callable[[list[Any]], tuple[Any, Any, Any, Any, Any]] = (
-            self._unpack_step if scalars == "python" else self._convert_arrays
+            unpack if scalars == "python" else self._arrays_converter(unpack)
         )
         self.convert_reset: Callable[[list[Any]], tuple[Any, Any]] = walker(
             [self._observation(), self._info()], partial(checked, "reset", RESET)
@@ -218,7 +223,7 @@ class Boundary:
 
         def cast(reward: Any) -> Any:
             self.learn_from([reward])  # before it is cast
-            return finish(cast_reward(dtype, each_number("reward", reward)))
+            return finish(cast_reward(dtype, each_number("reward", reward), share=out.copy is False))
 
         return Slot("reward", scalar=cast)
 
@@ -286,28 +291,43 @@ class Boundary:
         what = f"{describe(leaf)} has no counterpart in {self.outgoing.framework.name}"
         raise UnsupportedError(what, 'cast it, for example by reward_dtype="float64"', path())
 
-    def _convert_arrays(self, box: list[Any]) -> Any:
-        """Convert a step whose reward becomes an array of real numbers, and its flags arrays of bools."""
-        return self._unpack_step(box if _kinds(box[0]) == self._plain else self._checked(box))
-
-    def _checked(self, box: list[Any]) -> list[Any]:
-        """Return a box with the same step, whose reward has real numbers, and whose flags have bools."""
-        kinds = _kinds(box[0])
-        self.learn_from(box)
-        obs, *values, info = checked("step", STEP, box.pop())
+    def _arrays_converter(self, unpack: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+        """Return a function for steps whose reward becomes an array of real numbers, and flags of bools."""
+        kind = number = flag = None  # the arrays' type and dtypes that need no check
         checks = each_number, each_flag_array, each_flag_array
-        new = [self._rows(check(name, one)) for check, name, one in zip(checks, STEP[1:4], values)]
-        self._plain = kinds if kinds is not None and all(map(is_, new, values)) else ()
-        return [(obs, *new, info)]
 
-    def _rows(self, values: Any) -> Any:
-        """Return a list with a number for each environment as an array, and anything else as it is."""
-        if type(values) in (list, tuple) or (isinstance(values, np.ndarray) and values.dtype.hasobject):
-            with suppress(ValueError):
-                rows = np.array(to_numpy([*values]))
-                if rows.shape == (getattr(self._env, "num_envs", None),) and not rows.dtype.hasobject:
-                    return rows
-        return values
+        def convert(box: list[Any]) -> Any:
+            nonlocal kind, number, flag
+            try:
+                _, reward, terminated, truncated, _ = box[0]
+                is_plain = type(reward) is type(terminated) is type(truncated) is kind
+                is_plain = is_plain and terminated.dtype is truncated.dtype is flag and reward.dtype is number
+            except (AttributeError, TypeError, ValueError):  # they are not arrays, or not as many
+                is_plain = False
+            _ = reward = terminated = truncated = None  # so that the box alone holds them
+            if is_plain:
+                return unpack(box)
+            self.learn_from(box)
+            obs, *values, info = checked("step", STEP, box.pop())
+            new = [self._rows(*each) for each in zip(checks, STEP[1:4], values)]
+            if all(map(is_, new, values)):
+                kind, number, flag = type(new[0]), getattr(new[0], "dtype", None), new[1].dtype
+            box = [(obs, *new, info)]
+            del obs, values, new, info
+            return unpack(box)
+
+        return convert
+
+    def _rows(self, check: Callable[[str, Any], Any], name: str, values: Any) -> Any:
+        """Return checked numbers or flags; a list with one for each environment as an array."""
+        new = check(name, values)
+        old = dtype_name(getattr(values, "dtype", "object"))
+        if old == "object" and isinstance(new, (list, tuple, np.ndarray)):
+            rows = stacked([*new.flat] if isinstance(new, np.ndarray) else new)
+            return rows if shape_of(rows) == (getattr(self._env, "num_envs", None),) else new
+        if self.outgoing.copy is False and shape_of(values) and dtype_name(new.dtype) != old:
+            raise SharingError(f"{describe(values)} is not {new.dtype}", "copy=None, which casts it", name)
+        return new
 
     # ---- the environment's framework, learned ---------------------------------------------------------
 
@@ -414,15 +434,6 @@ def _rebuild(kind: type[Boundary], env: Any, arguments: dict[str, Any], scalars:
         if name is not None:
             find_unpickled_framework(name)
     return kind(env, **arguments, scalars=scalars)
-
-
-def _kinds(result: Any) -> Any:
-    """Return the types and dtypes of a step's reward and flags; None if they are not all arrays."""
-    try:
-        _, x, y, z, _ = result
-        return x.dtype, y.dtype, z.dtype, type(x), type(y), type(z)
-    except (TypeError, ValueError, AttributeError):
-        return None
 
 
 def checked(call: str, names: Sequence[str], values: Any) -> tuple[Any, ...]:

@@ -34,8 +34,10 @@ def actions_first(*args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...], dict
     """Return the actions among the arguments of a call, by position or by name, and the other arguments."""
     if args:
         return args[0], args[1:], kwargs
-    name = "actions" if "actions" in kwargs else "action"
-    return kwargs.pop(name), args, kwargs
+    for name in ("actions", "action"):
+        if name in kwargs:
+            return kwargs.pop(name), args, kwargs
+    raise TypeError("missing a required argument: 'actions'")
 
 
 def _send(wrapper: Any, call: Any, *args: Any, **kwargs: Any) -> Any:

@@ -6,22 +6,19 @@ masked values are neither, whatever `float` and `bool` would make of them.
 
 from __future__ import annotations
 
-from collections import ChainMap, UserDict, UserList
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from math import isinf
 from typing import Any
 
 import numpy as np
 
-from arrayferry._core.containers import OBJECT_ARRAY, container_of, registered_container
-from arrayferry._core.convert import is_registered
+from arrayferry._core.containers import OBJECT_ARRAY
 from arrayferry._core.dtypes import cast_exactly, dtype_name
 from arrayferry._core.registry import describe, framework_of
-from arrayferry._core.type_cache import TypeCache
-from arrayferry._core.walk import Container, Handler, Slot, unchanged, walk
+from arrayferry._core.walk import Slot, walk
 from arrayferry.errors import NarrowingError, UnsupportedError
+from arrayferry.spaces.casting import visitor
 from arrayferry.spaces.members import to_numpy
 
 __all__ = ["each_flag", "each_flag_array", "each_number", "flag_of", "number_of"]
@@ -78,9 +75,8 @@ def _item(value: Any) -> Any:
 
 
 def _refuse_unless_real(array: Any) -> None:
-    is_real = isinstance(array.dtype, np.dtype) and array.dtype.kind in "biufO"
-    names = "bool", "int", "uint", "float", "bfloat"
-    if np.ma.is_masked(array) or not (is_real or dtype_name(array.dtype).startswith(names)):
+    real = "bool", "int", "uint", "float", "bfloat", "longdouble", "object"
+    if np.ma.is_masked(array) or not dtype_name(array.dtype).startswith(real):
         raise TypeError("it is masked, or has no real dtype")
 
 
@@ -106,41 +102,12 @@ def _each(kind: type | None) -> Callable[[str, Any], Any]:
             what = f"{describe(leaf)} is not {noun} ({error})"
             raise UnsupportedError(what, f"let the environment return {noun}") from error
 
-    def decide(cls: type) -> Handler:
-        if is_registered(cls) or cls is type(None) or cls is _State:
-            return registered_container(cls) or unchanged
-        container = container_of(cls)
-        return visit if container is None else _items_of(container)
-
     def check_each(name: str, value: Any) -> Any:
         # Inside a container, None stands for no value: an agent may have none.
         return walk([value], (Slot(name),), {type(None): visit} if value is None else handlers)[0]
 
-    handlers = TypeCache(decide)
+    handlers = visitor(visit, of_objects=False)
     return check_each
-
-
-class _State:
-    """What a container carries besides its items, such as a `default_factory`: not a number."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-def _items_of(container: Container) -> Container:
-    """Return how to open only the items of a container."""
-
-    def open_items(old: Any) -> Any:
-        keys, values = container.open(old)
-        is_view = isinstance(old, (UserDict, UserList, ChainMap))  # its items are in an attribute
-        count = None if is_view else getattr(keys, "n_items", None)
-        values = [*values]
-        return keys, values if count is None else [*values[:count], *map(_State, values[count:])]
-
-    def build(old: Any, keys: Any, new: list[Any]) -> Any:
-        return container.build(old, keys, [one.value if type(one) is _State else one for one in new])
-
-    return replace(container, open=open_items, build=build)
 
 
 def _checked(leaf: Any, kind: type | None) -> Any:
