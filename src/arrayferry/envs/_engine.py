@@ -147,6 +147,7 @@ class Engine:
         action = members_of(self.interface.action_space)
         begun, obs, reset_info = jax.eval_shape(self._start_one, keys_of([0])[0])
         carry, joined = None, _strong(begun)
+        outcome: Any = None
         while jax.tree.leaves(carry) != jax.tree.leaves(joined):  # what is wider now may widen something else
             before, carry = (begun if carry is None else joined), joined
             after, outcome = jax.eval_shape(self._step_one, carry, action)

@@ -36,8 +36,6 @@ class JaxEnvBase:
     # A step waits until everything is computed, and no result shares memory with an action.
     reads_actions_at_once = True
 
-    np_random: np.random.Generator
-
     def _take(self, engine: Engine, render_mode: str | None, **options: Any) -> None:
         interface = engine.interface
         modes = [] if interface.render is None else [interface.render_mode]
@@ -83,7 +81,7 @@ class JaxEnvBase:
         """Return a key for each environment: from its seed, or else the one that it has."""
         self._engine.refuse_changes()
         if (leaves := self._valid()) is None:
-            drawn = self.np_random.integers(2**32, size=len(seeds))
+            drawn = self.np_random.integers(2**32, size=len(seeds))  # type: ignore[attr-defined]
             return keys_of([drawn[i] if seed is None else seed for i, seed in enumerate(seeds)])
         # Copied, because a reset may take over the carry.
         keys = np.array(self._engine.keys_in(leaves)).reshape(-1, 2)

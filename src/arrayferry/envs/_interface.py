@@ -72,8 +72,10 @@ class Interface:
     def __post_init__(self) -> None:
         for names, types in _TYPES.items():
             for name in names.split():
-                value = getattr(self, name)
-                is_count = not isinstance(value, Integral) or (value >= 1 and value is not True)
+                value: Any = getattr(self, name)
+                is_count = not isinstance(value, Integral) or (
+                    int(value) >= 1 and not isinstance(value, bool)
+                )
                 if not (isinstance(value, types) and is_count):
                     words = " or ".join(kind.__name__ for kind in types)
                     raise OptionError(f"Interface({name}={value!r}) is not valid", f"pass {words}")

@@ -12,6 +12,7 @@ from arrayferry.envs._engine import Engine, Outcome
 from arrayferry.envs._environments import JaxEnvBase
 from arrayferry.envs._spaces import as_action, first_member, members_of, untraced
 from arrayferry.errors import UnsupportedError
+from arrayferry.spaces.casting import subspaces
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -40,10 +41,10 @@ class JaxParallelEnv(JaxEnvBase, ParallelEnv):  # type: ignore[misc]  # PettingZ
         self.possible_agents = list(engine.interface.agents)
         self.agents: list[str] = []
         for what, space in ("obs", engine.observation_space), ("action_space", engine.interface.action_space):
-            if not isinstance(space, gym.spaces.Dict) or set(space.spaces) != set(self.possible_agents):
+            if set(subspaces(space)) != set(self.possible_agents):
                 text = f"{engine.interface.name} has {space} for its agents"
                 raise UnsupportedError(text, f"let it be a dict with {self.possible_agents}", where=what)
-        self.observation_spaces: dict[str, spaces.Space[Any]] = dict(engine.observation_space.spaces)
+        self.observation_spaces: dict[str, spaces.Space[Any]] = subspaces(engine.observation_space)
         members: Any = engine.interface.action_space
         self.action_spaces: dict[str, spaces.Space[Any]] = dict(members.spaces)
         self._members = members_of(engine.interface.action_space)

@@ -120,10 +120,12 @@ class _Several(ProcessVectorEnv):
             name, arguments = "set_attr_of", (indices, attribute, values)
         return (getattr(self, name)(*arguments, **options),)
 
-    def _add_info(self, infos: dict[str, Any], info: dict[str, Any], index: int) -> dict[str, Any]:
+    def _add_info(
+        self, vector_infos: dict[str, Any], env_info: dict[str, Any], env_num: int
+    ) -> dict[str, Any]:
         """Leave it as it is, in a list; its faults come from here, those of the actor from the driver."""
-        infos.setdefault("", []).append((index, dumps(info)))
-        return infos
+        vector_infos.setdefault("", []).append((env_num, dumps(env_info)))
+        return vector_infos
 
 
 def _packed(obs: Any, *rest: Any) -> Any:

@@ -126,7 +126,10 @@ class _Worker(Worker):
     has received is kept until the next answer, to be shown again if the actor dies: nobody can write to it.
     """
 
-    start_hint = "it needs a host that has what actor_options ask for, and everything that env_fns import"
+    @property
+    def start_hint(self) -> str:
+        """What to do about a worker that does not start."""
+        return "it needs a host that has what actor_options ask for, and everything that env_fns import"
 
     def __init__(self, session: _Session, actor: Any, task: ActorTask, restart_timeout: float) -> None:
         super().__init__(task.task.rows)

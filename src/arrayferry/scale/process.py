@@ -229,7 +229,8 @@ class _Worker(Worker):
             self._wait(deadline)
             if not self._channel.numbers[3]:
                 return None
-            deadline, received = max(deadline, time.monotonic() + _READ_TIMEOUT), 0
+            deadline = max(deadline, time.monotonic() + _READ_TIMEOUT)
+            received, data = 0, b""
             while received != self._number:
                 received, data = self._line.receive(deadline, self._process.is_alive)
         except TimeoutError:

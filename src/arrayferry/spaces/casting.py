@@ -243,6 +243,7 @@ def _cast_leaf(dtype: np.dtype[Any], value: Any, share: bool, why: str) -> Any:
     if share and framework is not None:
         raise SharingError(f"{describe(value)} is not {dtype.name}, {why}", "copy=None")
     stays = framework if framework is not None and _has_dtype(framework, value, dtype) else None
+    new: Any = None
     if stays is None or not can_hold(dtype, old):
         array = np.asarray(to_numpy(value))
         new, lost = (array, str(value)) if array.dtype == object else cast_exactly(array, dtype)

@@ -111,7 +111,8 @@ class Boundary:
         action_name: str = "action",
     ) -> None:
         self._env, self._action_name = env, action_name
-        self._scalars, self._reward_dtype = scalars, known_dtype(reward_dtype)
+        self._scalars: Literal["python", "target"] = scalars
+        self._reward_dtype = known_dtype(reward_dtype)
         self._env_device, self.target_device = env_device, target_device
         self._is_learning, self._has_assumed, self.has_answered = env_xp is None, False, False
         self._warned: set[str] = set()
@@ -389,7 +390,7 @@ class Boundary:
         }
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Boundary:
-        records = {"target_xp": self.outgoing.framework}  # which need not be registered
+        records: dict[str, Any] = {"target_xp": self.outgoing.framework}  # which need not be registered
         if not self._is_learning:
             records["env_xp"] = self.incoming.framework
         env = deepcopy(self._env, memo)
