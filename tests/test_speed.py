@@ -54,11 +54,11 @@ FAST_JAX = pytest.mark.needs("jax>=0.8")  # an older one is called by its public
     ("name", "make", "in_c", "in_python"),
     [
         ("torch", lambda: Observed(new), 5, 35),
-        ("torch", lambda: Observed(dict_of(8)), 5, 105),
-        ("torch", ZeroVector, 5, 85),
-        pytest.param("jax", lambda: Observed(new), 14, 35, marks=FAST_JAX),
-        pytest.param("jax", lambda: Observed(dict_of(8)), 40, 120, marks=FAST_JAX),
-        pytest.param("jax", ZeroVector, 45, 135, marks=FAST_JAX),
+        ("torch", lambda: Observed(dict_of(8)), 5, 125),
+        ("torch", ZeroVector, 5, 100),
+        pytest.param("jax", lambda: Observed(new), 14, 40, marks=FAST_JAX),
+        pytest.param("jax", lambda: Observed(dict_of(8)), 40, 140, marks=FAST_JAX),
+        pytest.param("jax", ZeroVector, 45, 150, marks=FAST_JAX),
         ("numpy", lambda: Observed(new), 9, 35),
     ],
 )

@@ -348,7 +348,7 @@ def test_what_raises_while_it_is_traced_says_so() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(arrayferry.FerryError, match="a different structure"):
+    with pytest.raises(arrayferry.FerryError, match="another structure"):
         as_gymnasium(Walk(changing=True))
     for env, hint in (
         (gym.make("CartPole-v1"), "it is a Gymnasium environment already: pass it to arrayferry.wrap"),

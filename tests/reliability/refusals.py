@@ -357,6 +357,7 @@ ENVIRONMENTS: dict[str, Call] = {
     'wrap(env, sanitize="yes")': lambda: arrayferry.wrap(_single(), "numpy", sanitize="yes"),
     "ARRAYFERRY_SANITIZE=on": _sanitize_by_variable,
     'check("go left")': lambda: arrayferry.check("go left"),
+    "check(env, steps=0)": lambda: arrayferry.check(_single(), steps=0),
     "wrappers.NumpyToTorch(vector environment)": lambda: wrappers.NumpyToTorch(_vector()),
     "wrappers.vector.NumpyToTorch(single environment)": lambda: wrappers.vector.NumpyToTorch(_single()),
     "NormalizeObservation around a framework without an array API": lambda: Place(_WITHOUT_ARRAY_API, None),
@@ -495,6 +496,14 @@ def _walk_with(make: Callable[[Any], Any] = as_gymnasium, **changes: Any) -> Any
         return make(Walk())
 
 
+def _with_another_shape() -> Any:
+    def reset(key: Any) -> Any:
+        state, obs, info = interface(Walk(), None).reset(key)
+        return state, {**obs, "noise": obs["noise"][:1]}, info
+
+    return _walk_with(reset=reset)
+
+
 def _walk_with_agents() -> Any:
     with patch.dict(_kinds._KINDS), patch("arrayferry.envs.find_spec", lambda name: name):
         register_environment(Walk, interface, replace=True)
@@ -515,6 +524,7 @@ OTHER_INTERFACES: dict[str, Call] = {
     "as_gymnasium(env, 0)": lambda: _walk(0),
     'as_gymnasium(env, 2, autoreset_mode="never")': lambda: _walk(2, "never"),
     "a state of another structure after a step": lambda: _walk(changing=True),
+    "an observation of another shape after a step": _with_another_shape,
     "reset(seed=...) with 2 seeds for 3 environments": lambda: _walk(3).reset(seed=[1, 2]),
     "a reset_mask of the wrong length": lambda: _walk(3).reset(
         seed=1, options={"reset_mask": np.array([True])}
