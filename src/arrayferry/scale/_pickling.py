@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
+from arrayferry._core.interruptions import ignore_errors, is_from_handler
 from arrayferry._core.messages import note_on
 from arrayferry.errors import UnsupportedError
 
@@ -26,6 +27,8 @@ def pickled(env_fns: Sequence[Any]) -> bytes:
     try:
         found: bytes = cloudpickle.dumps(list(env_fns))
     except Exception as error:
+        if is_from_handler(error):
+            raise
         what = f"env_fns cannot be sent to a worker ({type(error).__name__}: {error})"
         raise UnsupportedError(what, "create what they need inside them, not outside") from error
     return found
@@ -33,10 +36,9 @@ def pickled(env_fns: Sequence[Any]) -> bytes:
 
 def dumps(value: Any) -> bytes:
     """Return a value as bytes that `pickle.loads` reads, if that is possible at all."""
-    try:
+    with ignore_errors():
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    except Exception:
-        return dumps_by_value(value)
+    return dumps_by_value(value)
 
 
 def dumps_by_value(value: Any) -> bytes:
@@ -44,6 +46,8 @@ def dumps_by_value(value: Any) -> bytes:
     try:
         found: bytes = cloudpickle.dumps(value)
     except Exception as error:
+        if is_from_handler(error):
+            raise
         what = f"something cannot be sent to or from a worker ({type(error).__name__}: {error})"
         raise UnsupportedError(what, "leave it out, or send something that can be pickled") from error
     return found
