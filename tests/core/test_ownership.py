@@ -1027,8 +1027,8 @@ def test_a_hook_that_changes_a_reference_is_noticed(target, case, holder):
         leaf.hook()
         return "leaf"
 
-    register_container(Hooked, values, build)
-    register_leaf(Leaf, become)
+    register_container(Hooked, values, build, replace=True)
+    register_leaf(Leaf, become, replace=True)
     context, wrap = HOOKS[case]
     for at in range(1, 10):
         make = Maker()

@@ -206,26 +206,27 @@ def test_container_is_not_taken_over():
 
 
 WRONG_BUILDS = {
-    "a list": lambda old, new: list(new),
-    "None": lambda old, new: None,
-    "the original": lambda old, new: setattr(old, "left", new[0]) or old,
-    "a Pair": lambda old, new: Pair(*new),  # of a subclass
-    "value 1 ": lambda old, new: type(old)(new[0], old.right),
-    "value 0 ": lambda old, new: type(old)(new[1], new[0]),
-    "has 1": lambda old, new: type(old)(new[0], None),
+    "list": ("build returned a list", lambda old, new: list(new)),
+    "None": ("build returned None", lambda old, new: None),
+    "original": ("build returned the original", lambda old, new: setattr(old, "left", new[0]) or old),
+    "base class": ("build returned a Pair", lambda old, new: Pair(*new)),
+    "original value": ("its values are not those", lambda old, new: type(old)(new[0], old.right)),
+    "swapped": ("its values are not those", lambda old, new: type(old)(new[1], new[0])),
+    "too few": ("its values are not those", lambda old, new: type(old)(new[0], None)),
 }
 
 
 @pytest.mark.parametrize("target", ["numpy", "torch"])
-@pytest.mark.parametrize("what", WRONG_BUILDS)
-def test_what_build_returns_is_checked(what, target):
+@pytest.mark.parametrize("case", WRONG_BUILDS)
+def test_what_build_returns_is_checked(case, target):
     class Special(Pair):
         pass
 
     if target not in arrayferry.frameworks():
         pytest.skip("not installed")
     values = lambda pair: [part for part in (pair.left, pair.right) if part is not None]  # noqa: E731
-    register_container(Special, values, WRONG_BUILDS[what])
+    what, build = WRONG_BUILDS[case]
+    register_container(Special, values, build)
     with pytest.raises(UnsupportedError, match=r"register_container\(.*Special") as caught:
         convert({"a": [Special(np.zeros(2), np.ones(2))]}, target)
     assert caught.value.where == 'value["a"][0]'

@@ -53,6 +53,14 @@ def _cases() -> Iterator[Callable[[], None]]:
         if ownership.COUNTS_PROVE:  # or else the others would prove nothing
             for case in catalogue.FRESH:
                 yield partial(catalogue.test_fresh_array_is_taken_over, target, case)
+        for case in catalogue.HOOKS:  # that run between two steps of the lookup
+            for holder in (catalogue.Upgrading, catalogue.Weakening):
+                yield partial(catalogue.test_a_hook_that_changes_a_reference_is_noticed, target, case, holder)
+    for during in catalogue.INTERRUPTIONS:
+        for holder in (catalogue.Upgrading, catalogue.Weakening):
+            yield partial(
+                catalogue.test_a_holder_that_changes_its_reference_at_any_moment_is_noticed, during, holder
+            )
     for call in catalogue.CALLS.values():
         for case in catalogue.HELD:
             yield partial(catalogue.test_argument_that_the_caller_keeps_is_copied, call, case)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from functools import partial
 from typing import Any
 
@@ -115,3 +116,22 @@ def test_before_python_3_11_the_note_is_in_the_message() -> None:
     assert str(error) == "bad action\naction: ..."
     note_on(unchanged := Old("bad", 3), "action: ...")
     assert unchanged.args == ("bad", 3)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="Windows has no such signal")
+def test_what_a_signal_handler_raises_while_a_note_is_made_passes() -> None:
+    class Interrupted(spaces.Discrete):
+        def contains(self, x: Any) -> bool:
+            signal.raise_signal(signal.SIGUSR1)
+            return False
+
+    def handle(number: int, frame: Any) -> None:
+        raise TimeoutError("time is up")
+
+    env = arrayferry.wrap(Failing(Interrupted(2), ValueError("no")), "torch")
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        with pytest.raises(TimeoutError, match="time is up"):
+            env.step(torch.tensor(1))
+    finally:
+        signal.signal(signal.SIGUSR1, before)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-from collections import ChainMap, UserDict, UserList, deque
+from collections import ChainMap, UserDict, UserList
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from enum import Enum
 from functools import wraps
 from itertools import islice
-from types import FunctionType, MappingProxyType, MemberDescriptorType, ModuleType
+from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -33,7 +32,6 @@ __all__ = [
     "NUMPY_ARRAY",
     "OBJECT_ARRAY",
     "TUPLE",
-    "attributes_of",
     "container_of",
     "is_unknown",
     "register_container",
@@ -230,23 +228,6 @@ def is_unknown(cls: type) -> bool:
     return has_attributes and not issubclass(cls, (type, ModuleType, FunctionType, *known))
 
 
-def attributes_of(value: Any) -> list[Any]:
-    """Return the items of a plain container, or the values of an object's attributes and slots."""
-    if isinstance(value, (list, tuple, deque)):
-        return [*value]
-    if isinstance(value, dict):
-        return [*dict.values(value)]
-    members = [member for base in type(value).__mro__ for member in vars(base).values()]
-    slots = [member for member in members if isinstance(member, MemberDescriptorType)]
-    found = []
-    for slot in slots:
-        with suppress(AttributeError, TypeError):  # it is not set, or of another class
-            found.append(slot.__get__(value))
-    with suppress(AttributeError):
-        found += object.__getattribute__(value, "__dict__").values()
-    return found
-
-
 # Consulted for dataclasses, and for types that are not containers otherwise: `(class, our own functions)` to
 # better ones, or None.
 _registries: list[Callable[[type, Functions | None], Functions | None]] = []
@@ -303,22 +284,17 @@ def register_container(
         if type(built) is not type(old) or (built is old and new):
             kind = with_article(type(built).__name__)
             raise TypeError("build returned the original" if built is old else f"build returned {kind}")
-        _refuse_other_values(items.values, new, list(values(built)))
+        held = list(values(built))
+        others = {id(value) for value in (*items.values, *new) if not isinstance(value, UNCHANGING)}
+        if len(held) != len(new) or any(
+            value is not given and id(value) in others for given, value in zip(new, held)
+        ):
+            raise ValueError("its values are not those that build was given")
         return built
 
     functions = {"values": values, "build": build, "keys": keys or list}
     container = _guarded(getattr(cls, "__qualname__", ""), open, rebuild)
     register(_registered, cls, container, functions, replace=replace)
-
-
-def _refuse_other_values(originals: list[Any], new: list[Any], held: list[Any]) -> None:
-    """Raise if a new container holds an original value, or one of the new ones at another place."""
-    if len(held) != len(new):
-        raise ValueError(f"it was built from {len(new)} values, and has {len(held)}")
-    others = {id(value) for value in (*originals, *new) if not isinstance(value, UNCHANGING)}
-    for index, (given, value) in enumerate(zip(new, held)):
-        if value is not given and id(value) in others:
-            raise ValueError(f"its value {index} is not the one that build was given")
 
 
 def registered_container(cls: type) -> Container | None:

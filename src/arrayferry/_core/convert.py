@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
-from types import ModuleType
+from types import MethodType, ModuleType
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
-from arrayferry._core import containers, walk
+from arrayferry._core import containers, registry, walk
 from arrayferry._core.dtypes import dtype_names
 from arrayferry._core.framework import Framework
 from arrayferry._core.leaf import LeafConverter
 from arrayferry._core.messages import refuse_unknown
 from arrayferry._core.objects import UNCHANGING
 from arrayferry._core.ownership import COUNTS_PROVE
-from arrayferry._core.registry import (
-    decide_framework,
-    find_framework,
-    find_unpickled_framework,
-    framework_of,
-)
 from arrayferry._core.speedups import speedups
 from arrayferry._core.type_cache import TypeCache, find_base, register, registration_table
 from arrayferry._core.walk import KEEP, Handler, Slot, unchanged
@@ -118,7 +113,7 @@ class Converter:
     ) -> None:
         if copy is not None and copy is not True and copy is not False:
             raise OptionError(f"copy={copy!r} is not valid", "pass None, True or False")
-        self.framework = find_framework(to)
+        self.framework = registry.find_framework(to)
         self.device = self.framework.devices.find(device)
         self.copy = copy
         self.dtypes = dtype_names(dtypes)
@@ -197,7 +192,7 @@ class Converter:
             return leaf.numpy_scalar
         if issubclass(cls, np.ma.MaskedArray):
             return leaf.array_without_counterpart  # a mask has no counterpart
-        if framework := decide_framework(cls):
+        if framework := registry.decide_framework(cls):
             is_numpy = issubclass(cls, np.ndarray)
             return self._showing(framework, leaf.array_handler if is_numpy else leaf.array_of(framework, cls))
         if (container := containers.container_of(cls)) is not None:
@@ -231,14 +226,14 @@ class Converter:
 
 def _of_unknown_class(value: Any, mine: bool) -> Any:
     """Keep an object; if its attributes hold arrays, they have no counterpart as long as nobody says so."""
-    todo, seen = containers.attributes_of(value), {id(value)}
+    todo, seen = gc.get_referents(value), {id(value)}
     while todo and len(seen) < _MANY:
         part = todo.pop()
-        if id(part) not in seen and not isinstance(part, UNCHANGING):
+        if id(part) not in seen and not isinstance(part, (*UNCHANGING, MethodType)):
             seen.add(id(part))
-            if framework_of(type(part)) is not None:
+            if registry.framework_of(type(part)) is not None:
                 return KEEP
-            todo += containers.attributes_of(part)[:_MANY]
+            todo += gc.get_referents(part)[:_MANY]
     return value
 
 
@@ -271,7 +266,7 @@ def keeping_numbers(to: Namespace, device: Any = None, *, copy: bool | None = No
 
 
 def _rebuild(name: str, device: Any, copy: bool | None, dtypes: dict[str, str], numbers: bool) -> Converter:
-    converter = Converter(find_unpickled_framework(name), device, copy=copy, dtypes=dtypes)
+    converter = Converter(registry.find_unpickled_framework(name), device, copy=copy, dtypes=dtypes)
     converter._converts_numbers = numbers
     return converter
 

@@ -6,7 +6,10 @@ a tracer or another thread raises in the middle of it is not, and passes as it i
 
 from __future__ import annotations
 
-__all__ = ["REFUSALS", "is_from_handler", "is_interruption"]
+from contextlib import AbstractContextManager
+from typing import Any
+
+__all__ = ["REFUSALS", "ignore_errors", "is_from_handler", "is_interruption"]
 
 # What a framework's or a container's own code raises when it cannot do something.
 REFUSALS = (
@@ -48,3 +51,10 @@ def is_from_handler(error: BaseException) -> bool:
             if interrupted is not None and any(one is interrupted for one in candidates):
                 return True
     return False
+
+
+class ignore_errors(AbstractContextManager[None]):
+    """A context that ends at any exception without raising it, unless it comes from a signal handler."""
+
+    def __exit__(self, cls: Any, error: BaseException | None, traceback: Any) -> bool:
+        return isinstance(error, Exception) and not is_from_handler(error)

@@ -12,14 +12,7 @@ import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from types import (
-    BuiltinMethodType,
-    FunctionType,
-    GeneratorType,
-    MemberDescriptorType,
-    MethodType,
-    ModuleType,
-)
+from types import BuiltinMethodType, FunctionType, GeneratorType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, TypeAlias
 
 from arrayferry._core.messages import with_article
@@ -115,7 +108,10 @@ def _refuse_ties(old: Any, values: list[Any]) -> None:
 
 UNCHANGING = (bool, int, float, complex, str, bytes, type(None), type, ModuleType, FunctionType)
 
-# The objects that a function or a weak reference may be tied to.
+_VIEWS = {}.keys(), {}.values(), {}.items()  # type: ignore[var-annotated]
+_ITERATORS = [*map(iter, (*_VIEWS, [], (), deque()))]  # type: ignore[arg-type, var-annotated]
+
+# The objects that a function, a weak reference, a view or an iterator may be tied to.
 _TIES: dict[type, Callable[[Any], Iterable[Any]]] = {
     MethodType: lambda method: (method.__self__,),
     BuiltinMethodType: lambda method: (method.__self__,),
@@ -127,15 +123,8 @@ _TIES: dict[type, Callable[[Any], Iterable[Any]]] = {
     partial: lambda partial: (partial.func, *partial.args, *partial.keywords.values()),
     weakref.ref: lambda reference: (reference,),
     memoryview: lambda view: (view.obj,),
-    # Views, iterators and generators: what they refer to.
     **dict.fromkeys(
-        [
-            *map(type, ({}.keys(), {}.values(), {}.items(), iter({}), iter({}.values()), iter({}.items()))),
-            *map(
-                type, (iter([]), iter(()), iter(deque()), reversed([]), enumerate([]), zip(), map(bool, []))
-            ),
-            GeneratorType,
-        ],
+        [enumerate, zip, map, GeneratorType, type(reversed([])), *map(type, _VIEWS), *map(type, _ITERATORS)],
         gc.get_referents,
     ),
 }

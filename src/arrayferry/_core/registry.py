@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from arrayferry._core.dtypes import dtype_name
 from arrayferry._core.framework import Framework
-from arrayferry._core.interruptions import is_interruption
+from arrayferry._core.interruptions import ignore_errors
 from arrayferry._core.messages import with_article
 from arrayferry._core.type_cache import TypeCache, find_class, forget_decisions
 from arrayferry.errors import UnknownFrameworkError
@@ -195,14 +195,11 @@ def can_make_arrays(framework: Framework) -> bool:
 def describe(array: Any, framework: Framework | None = None) -> str:
     """Describe an array briefly, such as `int64[3] numpy`; anything else by its type."""
     framework = framework or framework_of(type(array))
-    try:
+    with ignore_errors():  # a message about a broken array must not break
         shape = ",".join(map(str, array.shape))
         return f"{dtype_name(array.dtype)}[{shape}] {framework.name if framework else 'numpy'}"
-    except Exception as error:  # a message about a broken array must not break
-        if is_interruption(error):
-            raise
-        kind = type(array).__name__
-        return f"{kind} {framework.name}" if framework else with_article(kind)
+    kind = type(array).__name__
+    return f"{kind} {framework.name}" if framework else with_article(kind)
 
 
 @dataclass(frozen=True)

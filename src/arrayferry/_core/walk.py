@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from arrayferry._core import ownership
 from arrayferry._core.framework import Mode
-from arrayferry._core.interruptions import is_interruption
+from arrayferry._core.interruptions import ignore_errors, is_interruption
 from arrayferry._core.ownership import count_holders
 from arrayferry._core.speedups import speedups
 from arrayferry.errors import CircularError, FerryError, UnsupportedError
@@ -85,12 +85,9 @@ def key_text(key: Any) -> str:
     """Return how a key is written in a path."""
     if type(key) is Attribute:
         return f".{key}"
-    try:
+    with ignore_errors():  # a key whose repr fails must not hide the error
         return f'["{key}"]' if type(key) is str else f"[{key!r}]"
-    except Exception as error:  # a key whose repr fails must not hide the error
-        if is_interruption(error):
-            raise
-        return f"[<{type(key).__name__}>]"
+    return f"[<{type(key).__name__}>]"
 
 
 def _format_key(keys: Any, index: int) -> str:
@@ -231,12 +228,9 @@ def locate(error: Exception, path: str) -> Exception:
 
 def describe_error(error: Exception) -> str:
     """Return the type of an error, and its message if that can be read."""
-    try:
+    with ignore_errors():  # of `__str__`, which must not replace the error that is reported
         return f"{type(error).__name__}: {error}"
-    except Exception as failure:  # which must not replace the error that is reported
-        if is_interruption(failure):
-            raise
-        return type(error).__name__
+    return type(error).__name__
 
 
 def _slot(frames: list[_Frame], slots: Sequence[Slot]) -> Slot:

@@ -14,6 +14,7 @@ from arrayferry._core import ownership
 from arrayferry._core.containers import container_of
 from arrayferry._core.convert import Converter
 from arrayferry._core.dtypes import dtype_name
+from arrayferry._core.interruptions import ignore_errors
 from arrayferry._core.messages import with_article
 from arrayferry._core.registry import framework_of
 from arrayferry._core.type_cache import TypeCache
@@ -155,10 +156,9 @@ def leaf_of(
         through = (*through[:1], "numpy" if isinstance(found, np.generic) else "python")
     shape = getattr(value, "shape", None)
     shape = None if shape is None else tuple(shape)
-    try:
+    nbytes = 0
+    with ignore_errors():  # some frameworks lack it, and some arrays have no values
         nbytes = int(value.nbytes)
-    except Exception:  # some frameworks lack it, and some arrays have no values
-        nbytes = 0
     hint = error.hint if error else ""
     return Leaf(path, shape, before, after, through, memory, reason, why, nbytes, hint=hint)
 

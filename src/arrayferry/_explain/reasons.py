@@ -9,6 +9,7 @@ import numpy as np
 from arrayferry._core import ownership
 from arrayferry._core.convert import Converter
 from arrayferry._core.framework import Array, Framework
+from arrayferry._core.interruptions import ignore_errors
 from arrayferry._core.registry import framework_of
 
 __all__ = ["REASONS", "have_common_memory", "reason_to_copy"]
@@ -99,7 +100,6 @@ def have_common_memory(one: Any, other: Any) -> bool:
 
 def _view(array: Any) -> Array | None:
     source = framework_of(type(array))
-    try:
+    with ignore_errors():  # looking must not break anything, and each framework refuses in its own way
         return None if source is None else source.to_numpy(array, True)
-    except Exception:  # looking must not break anything, and each framework refuses in its own way
-        return None
+    return None

@@ -16,6 +16,7 @@ from arrayferry._core import ownership
 from arrayferry._core.containers import OBJECT_ARRAY, container_of
 from arrayferry._core.dtypes import dtype_name
 from arrayferry._core.framework import Framework
+from arrayferry._core.interruptions import ignore_errors
 from arrayferry._core.registry import decide_framework, framework_of
 from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import Handler, Slot, unchanged, walk
@@ -111,12 +112,12 @@ _handlers = TypeCache(_handler_of)
 def _view(value: Any, owner: Framework | None) -> tuple[Any, bool]:
     if owner is None:
         return (value if isinstance(value, (int, float, complex, np.generic)) else None), False
-    try:
-        view, in_place = owner.to_numpy(value, True), not owner.immutable
-    except SharingError:
-        view, in_place = owner.to_numpy(value, False), False
-    except Exception:  # deleted, without values, ...: the conversion itself will report it
-        return None, False
+    view, in_place = None, False
+    with ignore_errors():  # deleted, without values, ...: the conversion itself will report it
+        try:
+            view, in_place = owner.to_numpy(value, True), not owner.immutable
+        except SharingError:
+            view = owner.to_numpy(value, False)
     if view is None or view.dtype.kind not in _PLAIN or view.dtype.hasobject:
         return None, False
     return (None, False) if isinstance(value, np.ma.MaskedArray) else (view, in_place)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from gymnasium import spaces
 
 from arrayferry._core.containers import DICT, container_of
 from arrayferry._core.dtypes import ML_DTYPES
+from arrayferry._core.interruptions import ignore_errors, is_from_handler
 from arrayferry._core.registry import describe
 from arrayferry.sanitizer.leaves import Form, Leaf, first_where
 from arrayferry.sanitizer.report import Notes, Severity
@@ -156,6 +156,8 @@ def misfits(parts: Iterable[_Part]) -> Iterator[tuple[str, str]]:
             if not _contains(space, value):
                 yield path, f"it is not in {space}: it is {_shown(value)}"
         except Exception as error:  # a user's own space may do anything
+            if is_from_handler(error):
+                raise
             yield path, f"contains() of its space raised {type(error).__name__}: {error}"
 
 
@@ -164,7 +166,7 @@ def _contains(space: spaces.Space[Any], value: Any) -> bool:
         return False  # Gymnasium makes an array of a list and looks at that; the agent gets a list
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a space's own warnings do not matter here
-        with suppress(Exception):  # some fail on arrays of another framework
+        with ignore_errors():  # some fail on arrays of another framework
             if space.contains(value):
                 return True
         return bool(space.contains(_without_nan(to_numpy(value), space)))

@@ -11,6 +11,7 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 
+from arrayferry._core.interruptions import is_from_handler
 from arrayferry._core.messages import refuse_choice
 from arrayferry.errors import UnsupportedError
 from arrayferry.sanitizer.leaves import PASSED, read
@@ -104,6 +105,8 @@ class Watching:
         try:
             look(*arguments)
         except Exception as error:  # a bug in here must not affect the program
+            if is_from_handler(error):
+                raise
             message = f"{type(error).__name__}: {error}"
             self._notes.add("unwatched", "info", "sanitizer", message, "please report it, with the value")
         self._notes.warn_or_raise()

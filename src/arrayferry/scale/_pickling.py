@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
+from arrayferry._core.interruptions import ignore_errors, is_from_handler
 from arrayferry._core.messages import note_on
 from arrayferry.errors import UnsupportedError
 
@@ -29,10 +30,9 @@ def pickled(env_fns: Sequence[Any]) -> bytes:
 
 def dumps(value: Any) -> bytes:
     """Return a value as bytes that `pickle.loads` reads, if that is possible at all."""
-    try:
+    with ignore_errors():
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    except Exception:
-        return dumps_by_value(value)
+    return dumps_by_value(value)
 
 
 def dumps_by_value(
@@ -44,6 +44,8 @@ def dumps_by_value(
     try:
         found: bytes = cloudpickle.dumps(value)
     except Exception as error:
+        if is_from_handler(error):
+            raise
         raise UnsupportedError(f"{what} ({type(error).__name__}: {error})", hint) from error
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -12,6 +11,7 @@ from gymnasium import spaces
 from gymnasium.vector import VectorWrapper
 
 from arrayferry._core.convert import Converter, is_registered
+from arrayferry._core.interruptions import ignore_errors
 from arrayferry._core.messages import note_on
 from arrayferry._core.registry import decide_framework, describe
 from arrayferry._core.speedups import speedups
@@ -99,7 +99,7 @@ def _cast_integer(
         return refresh(action)
     number, probe = None, _items[type(action)]
     if probe is not None:
-        with suppress(Exception):  # the probe cannot read this action
+        with ignore_errors():  # the probe cannot read this action
             number = probe(action)
     return members[number] if type(number) is int and 0 <= number < len(members) else fallback(action)
 
@@ -142,7 +142,7 @@ def note_mismatch(
     if is_ours or is_registered(type(action)):  # a user's function never gets a value twice
         return
     # A note must not replace the error, nor fill the screen.
-    with suppress(Exception), np.printoptions(threshold=_SHOWN, edgeitems=2, linewidth=200):
+    with ignore_errors(), np.printoptions(threshold=_SHOWN, edgeitems=2, linewidth=200):
         member = to_numpy(convert(action))
         if space.contains(member):
             return

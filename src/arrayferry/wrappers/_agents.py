@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping
-from contextlib import suppress
 from typing import Any
 
 from gymnasium import spaces
 
 from arrayferry._core.convert import Namespace
+from arrayferry._core.interruptions import ignore_errors
 from arrayferry._core.messages import note_on
 from arrayferry._core.walk import key_text
 from arrayferry.errors import FerryError
@@ -90,7 +90,7 @@ class AgentsBoundary(Boundary):
         is_ours = isinstance(error, FerryError) and error.where.startswith("action")
         if is_ours or not isinstance(action, Mapping):
             return
-        with suppress(Exception):  # a note must not replace the error
+        with ignore_errors():  # a note must not replace the error
             for agent, one in action.items():
                 self.of(agent).add_note(error, one)
             agents = self._env.env.agents
@@ -128,7 +128,7 @@ def _each(values: Any, passes: type, change: Callable[[Any, Any], Any]) -> Any:
 
 def find_space(find: Callable[[Any], spaces.Space[Any]], agent: Hashable) -> spaces.Space[Any] | None:
     """Return an agent's space; None for a key that is not an agent, such as "common" in observations."""
-    with suppress(Exception):  # environments differ in how they reject an unknown agent
+    with ignore_errors():  # environments differ in how they reject an unknown agent
         return find(agent)
     return None
 
