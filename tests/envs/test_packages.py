@@ -361,14 +361,14 @@ def compare_ends(limited: Any, endless: Any) -> None:
 
 def _gymnax_games() -> list[str]:
     try:
-        return list(__import__("gymnax").registered_envs)
+        return sorted(__import__("gymnax").registered_envs)
     except ImportError:
         return ["CartPole-v1"]
 
 
 def _jumanji_games() -> list[str]:
     try:
-        return list(__import__("jumanji").registered_environments())
+        return sorted(__import__("jumanji").registered_environments())
     except ImportError:
         return ["Snake-v1"]
 
