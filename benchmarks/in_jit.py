@@ -77,23 +77,23 @@ def loop_with_policy(env: Any, steps: int) -> Lap:
     return lap
 
 
-def functions(num_envs: int, by_io: bool) -> Any:
+def functions(num_envs: int, via_io_callback: bool) -> Any:
     found = _in_jit.buffers_work
-    _in_jit.buffers_work = (lambda: False) if by_io else found
+    _in_jit.buffers_work = (lambda: False) if via_io_callback else found
     try:
         return arrayferry.in_jit(make(num_envs), autoreset=True)
     finally:
         _in_jit.buffers_work = found
 
 
-def compiled(num_envs: int, actions: Any, by_io: bool) -> Lap:
-    reset, step = functions(num_envs, by_io)
+def compiled(num_envs: int, actions: Any, via_io_callback: bool) -> Lap:
+    reset, step = functions(num_envs, via_io_callback)
     rollout = jax.jit(lambda key, actions: jax.lax.scan(step, reset(key)[0], actions)[1])
     return lambda: rollout(KEY, actions)
 
 
-def compiled_with_policy(num_envs: int, steps: int, by_io: bool) -> Lap:
-    reset, step = functions(num_envs, by_io)
+def compiled_with_policy(num_envs: int, steps: int, via_io_callback: bool) -> Lap:
+    reset, step = functions(num_envs, via_io_callback)
 
     @jax.jit
     def rollout(weights: list[Any], key: Any) -> Any:
@@ -144,15 +144,15 @@ def main() -> None:
         actions = jnp.asarray(drawn)
         given: dict[str, Lap] = {
             'loop with wrap(env, "jax")': loop(arrayferry.wrap(make(num_envs), "jax"), list(actions)),
-            "in_jit by buffer_callback": compiled(num_envs, actions, by_io=False),
-            "in_jit by io_callback": compiled(num_envs, actions, by_io=True),
+            "in_jit by buffer_callback": compiled(num_envs, actions, via_io_callback=False),
+            "in_jit by io_callback": compiled(num_envs, actions, via_io_callback=True),
             "bare environment": loop(make(num_envs), list(drawn)),
             "empty buffer_callback": empty(num_envs, actions),
         }
         sampled: dict[str, Lap] = {
             'loop with wrap(env, "jax")': loop_with_policy(arrayferry.wrap(make(num_envs), "jax"), steps),
-            "in_jit by buffer_callback": compiled_with_policy(num_envs, steps, by_io=False),
-            "in_jit by io_callback": compiled_with_policy(num_envs, steps, by_io=True),
+            "in_jit by buffer_callback": compiled_with_policy(num_envs, steps, via_io_callback=False),
+            "in_jit by io_callback": compiled_with_policy(num_envs, steps, via_io_callback=True),
         }
         for title, laps in (("given actions", given), ("with a policy", sampled)):
             print(f"{num_envs or 'single'}, {title}:", flush=True)

@@ -93,7 +93,7 @@ def _clean_registries():
         for table, contents in zip(registries, before, strict=True):
             table.clear()
             table.update(contents)
-        type_cache.forget_decisions()
+        type_cache.clear_type_caches()
 
 
 @pytest.fixture(scope="module")

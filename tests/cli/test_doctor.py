@@ -29,7 +29,7 @@ def test_screen(ferry, monkeypatch, snapshot):
     monkeypatch.setattr(doctor, "status_of", statuses.get)
     monkeypatch.setattr(doctor, "examine", lambda source, target: pairs.pop(0))
     monkeypatch.setattr(doctor, "speedups", None)
-    monkeypatch.setattr(doctor, "COUNTS_PROVE", False)
+    monkeypatch.setattr(doctor, "REFCOUNTS_RELIABLE", False)
     monkeypatch.setattr(doctor.arrayferry, "__version__", "1.2.3")
     monkeypatch.setattr(doctor.platform, "python_version", lambda: "3.12.0")
     monkeypatch.setattr(doctor.platform, "system", lambda: "Linux")

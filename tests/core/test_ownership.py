@@ -39,7 +39,7 @@ from arrayferry._core import ownership, walk
 from arrayferry._core.speedups import speedups
 from arrayferry.wrappers.array_conversion import array_conversion
 
-proving = pytest.mark.skipif(not ownership.COUNTS_PROVE, reason="reference counts prove nothing here")
+proving = pytest.mark.skipif(not ownership.REFCOUNTS_RELIABLE, reason="reference counts prove nothing here")
 
 TO_NUMPY = Converter("numpy")
 
@@ -1105,7 +1105,7 @@ if speedups is not None:
 ALL_IS_COPIED = """
 import arrayferry
 from arrayferry._core import ownership
-assert not ownership.COUNTS_PROVE
+assert not ownership.REFCOUNTS_RELIABLE
 assert ownership.unshared < 0
 converter = arrayferry.Converter("numpy")
 array = np.arange(8.0)
@@ -1124,7 +1124,7 @@ def test_where_counts_prove_nothing_all_is_copied(run_python, interpreter):
 
 
 @pytest.mark.skipif(speedups is None, reason="without C, the walk is in Python")
-@pytest.mark.skipif(not ownership.COUNTS_PROVE, reason="reference counts prove nothing here")
+@pytest.mark.skipif(not ownership.REFCOUNTS_RELIABLE, reason="reference counts prove nothing here")
 @pytest.mark.parametrize("interpreter", [TRACED, "import sys; sys.getrefcount = lambda value: 2"])
 def test_the_walk_in_c_needs_nothing_of_python_to_prove(run_python, interpreter):
     code = (
@@ -1144,5 +1144,5 @@ def test_the_walk_in_c_needs_nothing_of_python_to_prove(run_python, interpreter)
 def test_here_the_proof_is_on_as_documented():
     is_free_threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
     can_ask = not is_free_threaded or (speedups is not None and sys.version_info >= (3, 14))
-    assert (sys.implementation.name == "cpython" and can_ask) == ownership.COUNTS_PROVE
-    assert (ownership.unshared > 0) == ownership.COUNTS_PROVE
+    assert (sys.implementation.name == "cpython" and can_ask) == ownership.REFCOUNTS_RELIABLE
+    assert (ownership.unshared > 0) == ownership.REFCOUNTS_RELIABLE

@@ -16,7 +16,7 @@ import arrayferry
 from arrayferry import Converter, convert, register_container, register_framework, register_leaf
 from arrayferry._core.convert import _registered_leaves as leaves
 from arrayferry._core.registry import registered
-from arrayferry._core.type_cache import forget_decisions
+from arrayferry._core.type_cache import clear_type_caches
 from arrayferry.errors import UnsupportedError
 from arrayferry.testing import bits
 
@@ -353,7 +353,7 @@ def test_what_is_registered_before_a_converter_is_made(cls, copy):
         assert Converter("numpy", copy=copy)([cls((2,)) if cls is np.ndarray else {"a": 1, "b": 2}]) == [2]
     finally:
         leaves.pop(cls)
-        forget_decisions()
+        clear_type_caches()
 
 
 def test_path_goes_through_registered_leaves():

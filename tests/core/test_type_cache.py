@@ -21,7 +21,7 @@ import pytest
 from arrayferry import Converter, convert
 from arrayferry._core import registry
 from arrayferry._core.framework import FastPaths
-from arrayferry._core.type_cache import forget_decisions
+from arrayferry._core.type_cache import clear_type_caches
 from arrayferry.errors import FerryError, UnknownFrameworkError
 from arrayferry.testing import bits
 
@@ -41,7 +41,7 @@ def test_caches_may_be_cleared_while_other_threads_build_converters():
         thread.start()
     try:
         for _ in range(300):
-            forget_decisions()
+            clear_type_caches()
     finally:
         done.set()
         for thread in threads:

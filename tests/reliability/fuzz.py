@@ -173,7 +173,7 @@ def _keep_smallest(candidates: list[bytes]) -> None:
 
 
 def _lines_reached(data: bytes) -> set[Any]:
-    from arrayferry._core.type_cache import forget_decisions
+    from arrayferry._core.type_cache import clear_type_caches
 
     lines = set()
 
@@ -183,7 +183,7 @@ def _lines_reached(data: bytes) -> set[Any]:
         lines.add((frame.f_code.co_filename, frame.f_lineno))
         return trace
 
-    forget_decisions()
+    clear_type_caches()
     sys.settrace(trace)
     try:
         check(data)

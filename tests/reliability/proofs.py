@@ -50,7 +50,7 @@ def _cases() -> Iterator[Callable[[], None]]:
                 )
         for case in catalogue.FOREIGN:
             yield partial(_in_a_folder, target, case)
-        if ownership.COUNTS_PROVE:  # or else the others would prove nothing
+        if ownership.REFCOUNTS_RELIABLE:  # or else the others would prove nothing
             for case in catalogue.FRESH:
                 yield partial(catalogue.test_fresh_array_is_taken_over, target, case)
         for case in catalogue.HOOKS:  # that run between two steps of the lookup

@@ -39,7 +39,7 @@ from arrayferry.envs._spaces import from_gymnax, members_of, space_of
 from arrayferry.testing import at_offset
 from arrayferry.wrappers import _kinds, _watch
 from arrayferry.wrappers._autoreset import with_dense_final
-from arrayferry.wrappers._place import Place
+from arrayferry.wrappers._context import ArrayContext
 from arrayferry.wrappers.pettingzoo import AECArrayConversion, ParallelArrayConversion
 from envs.walk import Walk, interface
 from reliability.inputs import INPUTS, REFUSALS, _on_two, _read_only
@@ -119,7 +119,7 @@ def _with_framework(call: Call, **changes: Any) -> Call:
             call()
         finally:
             del registry._registry["mylib"]
-            type_cache.forget_decisions()
+            type_cache.clear_type_caches()
 
     return registered
 
@@ -360,7 +360,9 @@ ENVIRONMENTS: dict[str, Call] = {
     "check(env, steps=0)": lambda: arrayferry.check(_single(), steps=0),
     "wrappers.NumpyToTorch(vector environment)": lambda: wrappers.NumpyToTorch(_vector()),
     "wrappers.vector.NumpyToTorch(single environment)": lambda: wrappers.vector.NumpyToTorch(_single()),
-    "NormalizeObservation around a framework without an array API": lambda: Place(_WITHOUT_ARRAY_API, None),
+    "NormalizeObservation with a framework that has no array API": lambda: ArrayContext(
+        _WITHOUT_ARRAY_API, None
+    ),
     "step() returns four values": _step(np.zeros(2), 1.0, False, {}),
     'wrap(env, dtypes="spaces")': lambda: arrayferry.wrap(_single(), "numpy", dtypes="spaces"),  # type: ignore[call-overload]
     'wrap(env, reward_dtype="float33")': lambda: arrayferry.wrap(_single(), "numpy", reward_dtype="float33"),

@@ -155,7 +155,7 @@ def test_fresh_memory_is_still_taken_over(agent: str) -> None:
     env = arrayferry.wrap(Counter(show=show), agent, sanitize=True)
     obs, _ = env.reset()
     where = obs.ctypes.data if agent == "numpy" else obs.data_ptr()
-    assert (where == addresses[0]) is arrayferry._core.ownership.COUNTS_PROVE
+    assert (where == addresses[0]) is arrayferry._core.ownership.REFCOUNTS_RELIABLE
 
 
 # --- exceptions

@@ -61,7 +61,7 @@ def test_findings_of_an_unwatched_environment_are_refused() -> None:
 
 def test_without_reference_counts_memory_may_be_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on Python 3.14 and newer: everything is watched, and the environment may hold it."""
-    monkeypatch.setattr(arrayferry._core.ownership, "COUNTS_PROVE", False)
+    monkeypatch.setattr(arrayferry._core.ownership, "REFCOUNTS_RELIABLE", False)
     monkeypatch.setattr(arrayferry._core.ownership, "unshared", -1)
     for copy in (None, False):
         env = arrayferry.wrap(Held(FRESH["copy"]), "numpy", copy=copy, sanitize=True)

@@ -180,7 +180,7 @@ def test_wrappers_are_not_kept_alive():
 def test_references_are_given_back():
     torch = pytest.importorskip("torch")
     key, text, dates, held = "a key of its own", "some text of its own", DATES.copy(), np.zeros(3, np.float32)
-    watched = [key, text, dates, held, walk.KEEP, walk.OPEN]
+    watched = [key, text, dates, held, walk.KEEP, walk.IN_PROGRESS]
 
     def make():
         return (

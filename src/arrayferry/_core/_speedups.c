@@ -20,7 +20,7 @@
 /* ---- the module's state ------------------------------------------------------------------------- */
 
 typedef struct {
-    PyObject *name_open, *name_build, *name_counted, *name_action_space;
+    PyObject *name_flatten, *name_unflatten, *name_counted, *name_action_space;
 } State;
 
 static State *state_of(PyTypeObject *type);
@@ -317,7 +317,7 @@ static PyObject *convert_other(Call *call, PyObject *value, Frame *frame)
 {
     PyObject *container = frame->container, *new = NULL, *values = NULL;
     PyObject *counted = PyObject_GetAttr(container, call->state->name_counted);
-    PyObject *opened = counted ? PyObject_CallMethodOneArg(container, call->state->name_open, value) : NULL;
+    PyObject *opened = counted ? PyObject_CallMethodOneArg(container, call->state->name_flatten, value) : NULL;
     frame->keys = Py_None;
     if (opened == NULL || !PyArg_ParseTuple(opened, "OO", &frame->keys, &values)) {
         locate(call, frame->up, NULL);
@@ -327,7 +327,7 @@ static PyObject *convert_other(Call *call, PyObject *value, Frame *frame)
         values = convert_values(call, values, frame);
         if (values) {
             PyObject *arguments[] = {container, value, frame->keys, values};
-            new = PyObject_VectorcallMethod(call->state->name_build, arguments, 4, NULL);
+            new = PyObject_VectorcallMethod(call->state->name_unflatten, arguments, 4, NULL);
             if (new == NULL) {
                 locate(call, frame->up, NULL);
             }
@@ -796,7 +796,7 @@ static int read_slots(Walker *self)
     for (Py_ssize_t i = 0; i < self->slots; i++) {
         PyObject *slot = PyTuple_GET_ITEM(self->held[SLOTS], i);
         if (!PyTuple_Check(slot) || PyTuple_GET_SIZE(slot) != 4) {
-            PyErr_SetString(PyExc_TypeError, "a slot has a name, on_keep, scalar and passes");
+            PyErr_SetString(PyExc_TypeError, "a slot has a name, on_keep, scalar and kept_type");
             return -1;
         }
         PyObject *passes = PyTuple_GET_ITEM(slot, 3);
@@ -1310,8 +1310,8 @@ static int module_exec(PyObject *module)
 {
     State *state = PyModule_GetState(module);
     /* Not PyArray_ImportNumPyAPI, which asks once per process: we refuse subinterpreters where NumPy does. */
-    if (_import_array() < 0 || !(state->name_open = PyUnicode_InternFromString("open"))
-        || !(state->name_build = PyUnicode_InternFromString("build"))
+    if (_import_array() < 0 || !(state->name_flatten = PyUnicode_InternFromString("flatten"))
+        || !(state->name_unflatten = PyUnicode_InternFromString("unflatten"))
         || !(state->name_counted = PyUnicode_InternFromString("counted"))
         || !(state->name_action_space = PyUnicode_InternFromString("action_space"))) {
         return -1;
@@ -1333,8 +1333,8 @@ static int module_exec(PyObject *module)
 static int module_traverse(PyObject *module, visitproc visit, void *arg)
 {
     State *state = PyModule_GetState(module);
-    Py_VISIT(state->name_open);
-    Py_VISIT(state->name_build);
+    Py_VISIT(state->name_flatten);
+    Py_VISIT(state->name_unflatten);
     Py_VISIT(state->name_counted);
     Py_VISIT(state->name_action_space);
     return 0;
@@ -1343,8 +1343,8 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
 static int module_clear(PyObject *module)
 {
     State *state = PyModule_GetState(module);
-    Py_CLEAR(state->name_open);
-    Py_CLEAR(state->name_build);
+    Py_CLEAR(state->name_flatten);
+    Py_CLEAR(state->name_unflatten);
     Py_CLEAR(state->name_counted);
     Py_CLEAR(state->name_action_space);
     return 0;

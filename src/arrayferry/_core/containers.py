@@ -44,7 +44,7 @@ _T = TypeVar("_T")
 _P = ParamSpec("_P")
 
 
-def _build_dict(old: dict[Any, Any], keys: Iterable[Any], new: list[Any]) -> dict[Any, Any]:
+def _unflatten_dict(old: dict[Any, Any], keys: Iterable[Any], new: list[Any]) -> dict[Any, Any]:
     built = dict(zip(keys, new))
     if len(built) < len(new):
         raise ValueError(EQUAL_KEYS)
@@ -52,27 +52,27 @@ def _build_dict(old: dict[Any, Any], keys: Iterable[Any], new: list[Any]) -> dic
 
 
 DICT = Container(
-    open=lambda old: (old.keys(), old.values()),
-    build=_build_dict,
+    flatten=lambda old: (old.keys(), old.values()),
+    unflatten=_unflatten_dict,
     counted=True,
     copy=dict.copy,
 )
 LIST = Container(
-    open=lambda old: ((), old),
-    build=lambda old, keys, new: new,
+    flatten=lambda old: ((), old),
+    unflatten=lambda old, keys, new: new,
     format_key=lambda keys, index: f"[{index}]",
     counted=True,
     copy=list.copy,
 )
 TUPLE = Container(
-    open=lambda old: ((), old),
-    build=lambda old, keys, new: tuple(new),
+    flatten=lambda old: ((), old),
+    unflatten=lambda old, keys, new: tuple(new),
     format_key=lambda keys, index: f"[{index}]",
     counted=True,
 )
 
 
-def _build_object_array(old: np.ndarray[Any, Any], shape: Any, new: list[Any]) -> np.ndarray[Any, Any]:
+def _unflatten_object_array(old: np.ndarray[Any, Any], shape: Any, new: list[Any]) -> np.ndarray[Any, Any]:
     # One by one: a single assignment would broadcast the elements that are arrays.
     array = np.empty(old.shape, object)
     for index, element in zip(np.ndindex(old.shape), new):
@@ -81,8 +81,8 @@ def _build_object_array(old: np.ndarray[Any, Any], shape: Any, new: list[Any]) -
 
 
 OBJECT_ARRAY = Container(
-    open=lambda old: (old.shape, np.asarray(old).flat),
-    build=_build_object_array,
+    flatten=lambda old: (old.shape, np.asarray(old).flat),
+    unflatten=_unflatten_object_array,
     format_key=lambda shape, index: "".join(map(str, islice(map(list, np.ndindex(shape)), index, index + 1))),
 )
 
@@ -97,7 +97,7 @@ def _parts_of(old: Any) -> dict[Any, Any]:
     return parts | {Attribute(name): part for name, part in own.items() if not isinstance(part, kept)}
 
 
-def _build_numpy_array(old: Any, names: list[Any], new: list[Any]) -> Any:
+def _unflatten_numpy_array(old: Any, names: list[Any], new: list[Any]) -> Any:
     array = np.array(np.asanyarray(old), copy=True, subok=True)  # of a record, `np.array` makes a view
     data = np.ndarray.view(array, np.ndarray)
     if getattr(array, "_mask", np.ma.nomask) is not np.ma.nomask:
@@ -117,8 +117,8 @@ def _build_numpy_array(old: Any, names: list[Any], new: list[Any]) -> Any:
 
 # Arrays that only NumPy has, and that hold more than plain values: structured, masked, of a subclass.
 NUMPY_ARRAY = Container(
-    open=lambda old: (list(parts := _parts_of(old)), parts.values()),
-    build=_build_numpy_array,
+    flatten=lambda old: (list(parts := _parts_of(old)), parts.values()),
+    unflatten=_unflatten_numpy_array,
     format_key=lambda keys, index: "".join(key_text(key) for key in keys[index : index + 1] if key),
 )
 
@@ -141,19 +141,19 @@ def wrap_errors(call: Callable[_P, _T], what: Callable[_P, str], hint: str) -> C
 
 
 def _guarded(
-    kind: str, open: Callable[[Any], Any], build: Callable[[Any, Any, list[Any]], Any], **options: Any
+    kind: str, flatten: Callable[[Any], Any], unflatten: Callable[[Any, Any, list[Any]], Any], **options: Any
 ) -> Container:
     """Return the container for a kind of class that may run its own code when an object is read or built."""
     hint = f"arrayferry.register_container({kind}, values=..., build=...)"
     one = with_article(kind)
     return Container(
-        wrap_errors(open, lambda old: f"{one} cannot be read", hint),
-        wrap_errors(build, lambda old, keys, new: f"{one} cannot be rebuilt", hint),
+        wrap_errors(flatten, lambda old: f"{one} cannot be read", hint),
+        wrap_errors(unflatten, lambda old, keys, new: f"{one} cannot be rebuilt", hint),
         **options,
     )
 
 
-def _open_proxy(old: Any) -> tuple[tuple[()], list[Any]]:
+def _flatten_proxy(old: Any) -> tuple[tuple[()], list[Any]]:
     (shown,) = gc.get_referents(old)
     if container_of(type(shown)) is None:
         raise TypeError(f"it wraps {with_article(type(shown).__name__)}, which is not a container")
@@ -174,7 +174,7 @@ def container_of(cls: type) -> Container | None:
 
 
 def _functions_of(cls: type) -> Functions | None:
-    """Return the functions that open and build objects of a type; None if they stay as they are."""
+    """Return the functions that flatten and unflatten objects of a type; None if they stay as they are."""
     for name, functions in _named.items():
         if (base := find_class(name)) is not None and issubclass(cls, base):
             return functions
@@ -202,7 +202,7 @@ _EXACT: dict[type, Container] = {
     tuple: TUPLE,
     MappingProxyType: _guarded(
         "mappingproxy",
-        _open_proxy,
+        _flatten_proxy,
         lambda old, keys, new: MappingProxyType(new[0]),
         format_key=lambda keys, index: "",  # its items are those of the mapping that it shows
     ),
@@ -212,11 +212,11 @@ _named: dict[str, Functions | None] = {}
 
 
 def register_named(name: str, functions: Functions | None) -> None:
-    """Register how to open and build objects of a class whose module need not be imported yet.
+    """Register how to flatten and unflatten objects of a class whose module need not be imported yet.
 
     Args:
         name: the class, as `"module:name"`.
-        functions: the ones that open and build, as in `Container`; None for objects that stay as they are.
+        functions: the ones that flatten and unflatten, as in `Container`; None for what stays as it is.
     """
     _named[name] = functions
 
@@ -275,11 +275,11 @@ def register_container(
         array(1)
     """
 
-    def open(old: Any) -> tuple[Items, list[Any]]:
+    def flatten(old: Any) -> tuple[Items, list[Any]]:
         originals = list(values(old))
         return Items(list(range(len(originals)) if keys is None else keys(old)), originals), originals
 
-    def rebuild(old: Any, items: Items, new: list[Any]) -> Any:
+    def unflatten(old: Any, items: Items, new: list[Any]) -> Any:
         built = build(old, new)
         if type(built) is not type(old) or (built is old and new):
             kind = with_article(type(built).__name__)
@@ -293,7 +293,7 @@ def register_container(
         return built
 
     functions = {"values": values, "build": build, "keys": keys or list}
-    container = _guarded(getattr(cls, "__qualname__", ""), open, rebuild)
+    container = _guarded(getattr(cls, "__qualname__", ""), flatten, unflatten)
     register(_registered, cls, container, functions, replace=replace)
 
 

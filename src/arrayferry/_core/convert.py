@@ -17,7 +17,7 @@ from arrayferry._core.framework import Framework
 from arrayferry._core.leaf import LeafConverter
 from arrayferry._core.messages import refuse_unknown
 from arrayferry._core.objects import UNCHANGING
-from arrayferry._core.ownership import COUNTS_PROVE
+from arrayferry._core.ownership import REFCOUNTS_RELIABLE
 from arrayferry._core.speedups import speedups
 from arrayferry._core.type_cache import TypeCache, find_base, register, registration_table
 from arrayferry._core.walk import KEEP, Handler, Slot, unchanged
@@ -41,16 +41,16 @@ Namespace: TypeAlias = "str | ModuleType | Framework"
 _registered_leaves: dict[type, Callable[[Any, Converter], Any]] = registration_table()
 
 
-def register_leaf(cls: type[_T], become: Callable[[_T, Converter], Any], *, replace: bool = False) -> None:
+def register_leaf(cls: type[_T], function: Callable[[_T, Converter], Any], *, replace: bool = False) -> None:
     """Register what objects of a type and its subclasses become.
 
     Args:
         cls: the type.
-        become: `(value, converter)` to the converted value; call the converter on any values inside it.
+        function: `(value, converter)` to the converted value; call the converter on any values inside it.
         replace: whether to replace what is registered for the type already.
 
     Raises:
-        UnsupportedError: `cls` is not a class, or `become` not a function.
+        UnsupportedError: `cls` is not a class, or `function` not a function.
         OptionError: the type is registered already.
 
     Example:
@@ -60,7 +60,7 @@ def register_leaf(cls: type[_T], become: Callable[[_T, Converter], Any], *, repl
         >>> arrayferry.convert({"odds": Fraction(1, 4)}, "numpy")
         {'odds': array(0.25)}
     """
-    register(_registered_leaves, cls, become, {"become": become}, replace=replace)
+    register(_registered_leaves, cls, function, {"function": function}, replace=replace)
 
 
 # Consulted in this order for what is registered for a type.
@@ -144,7 +144,7 @@ class Converter:
         mode = self.framework._fast.mode()
         if speedups is None:
             return walk.Walker(self._handlers, mode, slots, repack)
-        return speedups.Walker(self._handlers, mode, slots, repack, self._leaf, COUNTS_PROVE, _FOR_C)
+        return speedups.Walker(self._handlers, mode, slots, repack, self._leaf, REFCOUNTS_RELIABLE, _FOR_C)
 
     @property
     def device_name(self) -> Any:
@@ -173,8 +173,8 @@ class Converter:
 
     def _decide_handler(self, cls: type) -> Handler:
         """Return the handler for a type. Called once for each type."""
-        if become := _registered_leaf(cls):
-            return self._registered_handler(cls, become)
+        if function := _registered_leaf(cls):
+            return self._registered_handler(cls, function)
         return self._decide_unregistered(cls)
 
     def _decide_unregistered(self, cls: type) -> Handler:
@@ -204,27 +204,27 @@ class Converter:
         if self._on_array is None:
             return handler
 
-        def show(array: Any, mine: bool) -> Any:
+        def show(array: Any, owned: bool) -> Any:
             on_array = self._on_array  # read once: another thread may unset it meanwhile
             if on_array is None or on_array(framework, array):
                 self._on_array = None
                 self._handlers.pop(type(array), None)  # so that it is decided again, without `show`
-            return handler(array, mine)
+            return handler(array, owned)
 
         return show
 
-    def _registered_handler(self, cls: type, become: Callable[[Any, Converter], Any]) -> Handler:
-        def handler(value: Any, mine: bool) -> Any:
+    def _registered_handler(self, cls: type, function: Callable[[Any, Converter], Any]) -> Handler:
+        def handler(value: Any, owned: bool) -> Any:
             try:
-                return become(value, self)
+                return function(value, self)
             except FerryError as error:
                 raise error.inside("value")  # noqa: B904  (it is the same error)
 
         what = f"the function registered for {cls.__qualname__} raised"
-        return containers.wrap_errors(handler, lambda value, mine: what, "fix the registered function")
+        return containers.wrap_errors(handler, lambda value, owned: what, "fix the registered function")
 
 
-def _of_unknown_class(value: Any, mine: bool) -> Any:
+def _of_unknown_class(value: Any, owned: bool) -> Any:
     """Keep an object; if its attributes hold arrays, they have no counterpart as long as nobody says so."""
     todo, seen = gc.get_referents(value), {id(value)}
     while todo and len(seen) < _MANY:
@@ -248,7 +248,7 @@ _FOR_C = (
     containers.DICT,
     containers.LIST,
     containers.TUPLE,
-    walk.OPEN,
+    walk.IN_PROGRESS,
     walk.walk,
     Slot,
     walk.path_of,

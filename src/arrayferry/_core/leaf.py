@@ -90,16 +90,16 @@ class LeafConverter:
         self.takes = copy is None
         self.large = ownership.LARGE if self._alignment else sys.maxsize
 
-    def numpy_array(self, array: Array, mine: bool) -> Any:
+    def numpy_array(self, array: Array, owned: bool) -> Any:
         """Convert an `np.ndarray` or an instance of a subclass."""
         dtype = array.dtype
         if dtype.hasobject:
             # An object array is a container; a record with objects in it has no counterpart.
-            return OBJECT_ARRAY if dtype.kind == "O" else self.array_without_counterpart(array, mine)
-        mine = mine and self.copy is None and ownership.can_be_taken(array)
-        return self._deliver(array, mine)
+            return OBJECT_ARRAY if dtype.kind == "O" else self.array_without_counterpart(array, owned)
+        owned = owned and self.copy is None and ownership.can_be_taken(array)
+        return self._deliver(array, owned)
 
-    def numpy_scalar(self, scalar: Any, mine: bool) -> Any:
+    def numpy_scalar(self, scalar: Any, owned: bool) -> Any:
         """Convert an `np.generic` to a 0-d array of the same dtype."""
         array = np.asarray(scalar)
         dtype = array.dtype
@@ -109,20 +109,20 @@ class LeafConverter:
                 return KEEP
             is_shared = self.shares or not isinstance(scalar, np.void)
             return scalar if is_shared else NUMPY_ARRAY if dtype.hasobject else scalar.copy()
-        return self._deliver(array, mine=True)
+        return self._deliver(array, owned=True)
 
-    def array_without_counterpart(self, array: Array, mine: bool) -> Any:
+    def array_without_counterpart(self, array: Array, owned: bool) -> Any:
         """Keep an array whose dtype or mask only NumPy has; as a target, NumPy takes it like any other."""
         if not self._is_numpy:
             return KEEP
-        mine = mine and self.copy is None and ownership.can_be_taken(array)
-        if array is np.ma.masked or mine or self.shares:  # the first is a singleton
+        owned = owned and self.copy is None and ownership.can_be_taken(array)
+        if array is np.ma.masked or owned or self.shares:  # the first is a singleton
             return array
         if array.dtype.hasobject or getattr(array, "__dict__", None):
             return NUMPY_ARRAY
         return np.array(array, copy=True, subok=True)
 
-    def python_scalar(self, scalar: Any, mine: bool) -> Any:
+    def python_scalar(self, scalar: Any, owned: bool) -> Any:
         """Convert an int, float or complex to a 0-d array of the target's default dtype."""
         default = self.target.default_dtypes(self.device)[type(scalar)]
         if default in self._largest:
@@ -138,7 +138,7 @@ class LeafConverter:
             array = np.array(scalar, key[1])
         except OverflowError:  # of the integers that int64 lacks, other dtypes hold some
             array, cast = self._huge(scalar, cast), Cast(cast.dtype, same=True, check=False)
-        return self._deliver(array, mine=True, cast=cast)
+        return self._deliver(array, owned=True, cast=cast)
 
     def _decide_number_cast(
         self, default: str, wide: np.dtype[Any], available: frozenset[str]
@@ -178,7 +178,7 @@ class LeafConverter:
             except _REFUSALS as error:
                 raise self.refusal(array, error, source) from error
 
-        # Without a fast reader, `finish` is the handler itself, and ignores its second argument, `mine`.
+        # Without a fast reader, `finish` is the handler itself, and ignores its second argument, `owned`.
         return finish if to_private is None else speedups.CopyFirst(to_private, finish)
 
     def _way(self, source: Framework) -> Callable[[Framework, Any], Any]:
@@ -255,7 +255,7 @@ class LeafConverter:
     def _deliver(
         self,
         array: Array,
-        mine: bool,
+        owned: bool,
         source: Framework | None = None,
         device: Any = None,
         cast: Cast | None = None,
@@ -263,7 +263,7 @@ class LeafConverter:
         """Hand a NumPy array to the target; make it private first, unless sharing was asked for."""
         dtype = array.dtype
         if cast is None and device is None and dtype.num in self._taken_as_is and dtype.isnative:
-            if not mine:
+            if not owned:
                 array = ownership.private_copy(array, dtype, self._alignment)
             return self._hand_over(array, source)
         if cast is None:
@@ -273,12 +273,12 @@ class LeafConverter:
                 # NumPy holds its own structured dtypes, wherever an array came from.
                 is_record = type(array) is np.ndarray and dtype.names and not dtype.hasobject
                 is_kept = source is not None and not (self._is_numpy and is_record)
-                return KEEP if is_kept else self.array_without_counterpart(array, mine)
-        if self.shares and not mine:
+                return KEEP if is_kept else self.array_without_counterpart(array, owned)
+        if self.shares and not owned:
             return self._share(array, cast, source)
         if cast.halves and array.nbytes < ownership.LARGE and (half := halved(array)) is not None:
             return self._hand_over(half, source, device)
-        if not (mine and cast.same):
+        if not (owned and cast.same):
             array = self._private(array, cast, source)
         if cast.dtype.kind == "b":
             canonical_bools(array)

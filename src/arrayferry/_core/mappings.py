@@ -25,14 +25,14 @@ class Items(list[Any]):
 
 
 def as_mapping(cls: type) -> Functions:
-    """Return the functions that open and build mappings of this class."""
+    """Return the functions that flatten and unflatten mappings of this class."""
     attributes, (open_whole, build_whole) = Attributes(cls), as_object(cls, object)
 
     def state(old: Any) -> dict[Any, Any]:
         own, slots = attributes.read(old)
         return {**own, **slots}
 
-    def open(old: Any) -> Any:
+    def flatten(old: Any) -> Any:
         keys = [*old]  # read once: some mappings change their order when they are read
         values = [old[key] for key in keys]
         if len(dict.fromkeys(keys)) < len(keys):
@@ -42,7 +42,7 @@ def as_mapping(cls: type) -> Functions:
             return open_whole(old)
         return Items(keys, values), values
 
-    def build(old: Any, keys: Any, values: list[Any]) -> Any:
+    def unflatten(old: Any, keys: Any, values: list[Any]) -> Any:
         if isinstance(keys, Items):
             new: Any = type(old)(dict(zip(keys, values)))
             pairs = {(id(before), id(after)) for before, after in zip(keys.values, values)}
@@ -56,7 +56,7 @@ def as_mapping(cls: type) -> Functions:
             raise ValueError("its keys would change")
         return new
 
-    return open, build
+    return flatten, unflatten
 
 
 def _stores(store: dict[Any, Any], key: Any, value: Any) -> bool:

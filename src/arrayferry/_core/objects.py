@@ -20,7 +20,7 @@ from arrayferry._core.walk import Attribute
 
 __all__ = ["BASES", "EQUAL_KEYS", "UNCHANGING", "Attributes", "Functions", "Keys", "as_object", "as_struct"]
 
-# The functions that open and build a container: see `Container`.
+# The functions that flatten and unflatten a container: see `Container`.
 Functions: TypeAlias = "tuple[Callable[[Any], Any], Callable[[Any, Any, list[Any]], Any]]"
 
 EQUAL_KEYS = "two of its keys are equal, so that one entry would be lost"
@@ -147,22 +147,22 @@ def _tied_to(value: Any) -> list[Any]:
 
 
 def as_object(cls: type, base: Any) -> Functions:
-    """Return the functions that open and build objects of a class with this base, one of `BASES`."""
+    """Return the functions that flatten and unflatten objects of a class with this base, one of `BASES`."""
     shares_fields = issubclass(base, dict) and dataclasses.is_dataclass(cls)
     attributes, make, items = Attributes(cls), BASES[base], _reader(cls, base)
 
-    def open(old: Any) -> tuple[Keys, list[Any]]:
+    def flatten(old: Any) -> tuple[Keys, list[Any]]:
         (keys, values), (own, slots) = items(old), attributes.read(old)
         return Keys(keys, own, list(slots)), [*values, *own.values(), *slots.values()]
 
-    def build(old: Any, keys: Keys, values: list[Any]) -> Any:
+    def unflatten(old: Any, keys: Keys, values: list[Any]) -> Any:
         new = make(old, keys[: keys.n_items], values[: keys.n_items])
         attributes.write(old, new, keys, values)
         if shares_fields:
             _share_fields(old, new)
         return new
 
-    return open, build
+    return flatten, unflatten
 
 
 def _reader(cls: type, base: Any) -> Callable[[Any], tuple[Iterable[Any], Iterable[Any]]]:
@@ -237,13 +237,13 @@ def _share_fields(old: Any, new: Any) -> None:
 
 
 def as_struct() -> Functions:
-    """Return the functions that open and build a struct sequence, such as `time.struct_time`."""
+    """Return the functions that flatten and unflatten a struct sequence, such as `time.struct_time`."""
 
-    def open(old: Any) -> tuple[Keys, list[Any]]:
+    def flatten(old: Any) -> tuple[Keys, list[Any]]:
         _, (items, hidden) = old.__reduce__()  # some fields are not items
         return Keys(range(len(items)), hidden, ()), [*items, *hidden.values()]
 
-    def build(old: Any, keys: Keys, new: list[Any]) -> Any:
+    def unflatten(old: Any, keys: Keys, new: list[Any]) -> Any:
         return type(old)(new[: keys.n_items], dict(zip(keys.names, new[keys.n_items :])))
 
-    return open, build
+    return flatten, unflatten

@@ -55,7 +55,7 @@ from arrayferry._core.framework import Array
 from arrayferry._core.speedups import speedups
 
 __all__ = [
-    "COUNTS_PROVE",
+    "REFCOUNTS_RELIABLE",
     "LARGE",
     "can_be_taken",
     "count_holders",
@@ -176,7 +176,7 @@ def _is_argument_unshared(is_unshared: IsUnshared, argument: object) -> bool:
 _ask: IsUnshared = _is_unshared if speedups is None else speedups.is_unshared
 
 # Whether memory is taken over at all; in the walk in Python, only if it can also calibrate `unshared`.
-COUNTS_PROVE = (
+REFCOUNTS_RELIABLE = (
     sys.implementation.name == "cpython"
     and (speedups is not None or not sysconfig.get_config_var("Py_GIL_DISABLED"))
     and has_proof(_ask)
@@ -186,7 +186,7 @@ COUNTS_PROVE = (
 def is_fresh(box: list[Array]) -> bool:
     """Return whether the one array in the box was just made: nobody but the box holds it."""
     is_view = box[0].base is not None  # as most are: no need to ask
-    return COUNTS_PROVE and not is_view and _ask(box) and can_be_taken(box[0])
+    return REFCOUNTS_RELIABLE and not is_view and _ask(box) and can_be_taken(box[0])
 
 
 def obstacle_to_sharing(array: Array) -> str:

@@ -14,7 +14,7 @@ from arrayferry._core.dtypes import dtype_name
 from arrayferry._core.framework import Framework
 from arrayferry._core.interruptions import ignore_errors
 from arrayferry._core.messages import with_article
-from arrayferry._core.type_cache import TypeCache, find_class, forget_decisions
+from arrayferry._core.type_cache import TypeCache, clear_type_caches, find_class
 from arrayferry.errors import UnknownFrameworkError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def register_framework(framework: Framework) -> Framework:
         {'x': array('d', [0.0, 1.0, 2.0])}
     """
     _registry[framework.name] = framework
-    forget_decisions()
+    clear_type_caches()
     return framework
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from arrayferry._core.speedups import speedups
 from arrayferry.errors import OptionError, UnsupportedError
 
-__all__ = ["TypeCache", "find_base", "find_class", "forget_decisions", "register", "registration_table"]
+__all__ = ["TypeCache", "find_base", "find_class", "clear_type_caches", "register", "registration_table"]
 
 _T = TypeVar("_T")
 
@@ -70,7 +70,7 @@ class TypeCache(dict[type, Any]):
         return [table for reference in references if (table := reference()) is not None]
 
 
-def forget_decisions() -> None:
+def clear_type_caches() -> None:
     """Forget all decisions, because something was registered."""
     TypeCache.last_clear = object()  # first, so that a decision made before it is not stored after it
     for table in TypeCache.tables():
@@ -100,7 +100,7 @@ def register(
     for other in _registrations:
         other.pop(cls, None)
     table[cls] = entry
-    forget_decisions()
+    clear_type_caches()
 
 
 def find_base(table: Mapping[type, _T], cls: type) -> _T | None:

@@ -1,8 +1,8 @@
 """The walk through containers: the reference implementation. `_speedups.c` is the same walk in C.
 
 Everything that is not a container is a *leaf*. The *handler* of an object's type says what becomes of it:
-a `Container`, which is opened, converted and built again; or a function `(leaf, mine)` that returns the
-converted leaf, `KEEP`, or a `Container` to open. `mine` means that nobody but this walk can reach the leaf.
+a `Container`, which is opened, converted and built again; or a function `(leaf, owned)` that returns the
+converted leaf, `KEEP`, or a `Container`. `owned` means that nobody but this walk can reach the leaf.
 
 There is no recursion: a structure may be as deep as memory allows. A container that is reached by several
 paths is converted once.
@@ -26,7 +26,7 @@ from arrayferry.errors import CircularError, FerryError, UnsupportedError
 
 __all__ = [
     "KEEP",
-    "OPEN",
+    "IN_PROGRESS",
     "Handler",
     "Attribute",
     "Container",
@@ -67,10 +67,10 @@ class _Keep:
 KEEP = _Keep()
 
 # In a memo, in place of a result: the container is still being converted.
-OPEN = _Keep()
+IN_PROGRESS = _Keep()
 
 
-def unchanged(value: Any, mine: bool) -> Any:
+def unchanged(value: Any, owned: bool) -> Any:
     """Return the leaf itself: the handler for what is the same in all frameworks."""
     return value
 
@@ -97,19 +97,19 @@ def _format_key(keys: Any, index: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Container:
-    """How to open one kind of container, and how to build another like it.
+    """How to flatten one kind of container, and how to build another like it.
 
     Attributes:
-        open: `(original)` to its keys and its values, in the same order.
-        build: `(original, keys, new values)` to a new container of the same kind.
+        flatten: `(original)` to its keys and its values, in the same order.
+        unflatten: `(original, keys, new values)` to a new container of the same kind.
         format_key: `(keys, index)` to the text of a key in a path.
         counted: whether only counted references can reach it (no subclass, nothing weak): see `ownership.py`.
-        copy: what to open instead if others can reach it, and may change it during the walk; None if they
-            cannot change it, or if `open` itself reads it at one moment.
+        copy: what to flatten instead if others can reach it, and may change it during the walk; None if they
+            cannot change it, or if `flatten` itself reads it at one moment.
     """
 
-    open: Callable[[Any], tuple[Iterable[Any], Iterable[Any]]]
-    build: Callable[[Any, Any, list[Any]], Any]
+    flatten: Callable[[Any], tuple[Iterable[Any], Iterable[Any]]]
+    unflatten: Callable[[Any, Any, list[Any]], Any]
     format_key: Callable[[Any, int], str] = _format_key
     counted: bool = False
     copy: Callable[[Any], Any] | None = None
@@ -122,13 +122,13 @@ class Slot(NamedTuple):
         name: what it is called in paths.
         on_keep: called when a leaf of it has no counterpart in the target.
         scalar: turns it into a Python number; None if it is walked instead.
-        passes: the type of numbers that stay as they are; `scalar` is called for all others.
+        kept_type: the type of numbers that stay as they are; `scalar` is called for all others.
     """
 
     name: str
     on_keep: OnKeep | None = None
     scalar: Callable[[Any], Any] | None = None
-    passes: type | None = None
+    kept_type: type | None = None
 
 
 # The values to convert arrive in a list of their own, the box: so a root is a leaf like any other, and
@@ -177,17 +177,17 @@ def walk(
                 if type(found) is Container:
                     is_shared = references > unshared
                     if found.counted and not child and not is_shared:  # empty, as many infos are
-                        results.append(found.build(child, (), []))
+                        results.append(found.unflatten(child, (), []))
                         continue
                     if is_shared and (entry := memo.get(id(child))) is not None:
-                        if entry[1] is OPEN:
+                        if entry[1] is IN_PROGRESS:
                             refuse_cycle(child, _path_of_node(child, stack, slots))
                         results.append(entry[1])
                         continue
                     if is_shared:
-                        memo[id(child)] = child, OPEN
+                        memo[id(child)] = child, IN_PROGRESS
                     alone = alone and found.counted and not is_shared
-                    keys, values = found.open(child if alone or not found.copy else found.copy(child))
+                    keys, values = found.flatten(child if alone or not found.copy else found.copy(child))
                     node, container, children, results, known = child, found, iter(values), [], is_shared
                     stack.append((node, container, keys, children, results, alone, known))
                     break
@@ -198,7 +198,7 @@ def walk(
             else:
                 if len(stack) == 1:
                     return results
-                built = container.build(node, keys, results)
+                built = container.unflatten(node, keys, results)
                 if known:
                     memo[id(node)] = node, built
                 stack.pop()
@@ -279,7 +279,9 @@ class Walker:
         self._walked = [index for index, slot in enumerate(slots) if slot.scalar is None]
         self._walked_slots = [slots[index] for index in self._walked]
         self._numbers = [
-            (index, slot.scalar, slot.passes) for index, slot in enumerate(slots) if slot.scalar is not None
+            (index, slot.scalar, slot.kept_type)
+            for index, slot in enumerate(slots)
+            if slot.scalar is not None
         ]
 
     def convert(self, box: list[Any]) -> Any:
@@ -298,8 +300,8 @@ class Walker:
             results[index] = None  # so that `walked` alone holds what is walked
         for index, found in zip(self._walked, self._walk(walked, self._walked_slots)):
             results[index] = found
-        for index, scalar, passes in self._numbers:
-            if type(results[index]) is not passes:
+        for index, scalar, kept_type in self._numbers:
+            if type(results[index]) is not kept_type:
                 results[index] = scalar(results[index])
         return tuple(results)
 
@@ -318,10 +320,10 @@ def _count(box: list[Any]) -> int:
     return found[0] or -1
 
 
-if ownership.COUNTS_PROVE:
+if ownership.REFCOUNTS_RELIABLE:
     # At most its container, `child`, the tuple, and `map`, which passes it on. A tracer that keeps local
     # variables adds to it; once it was off, as many holders would go unnoticed.
     ownership.unshared = 4
     ownership.unshared = min(_count([object()]), 4)
     if not ownership.has_proof(lambda box: _count(box) <= ownership.unshared):
-        ownership.COUNTS_PROVE, ownership.unshared = speedups is not None, -1
+        ownership.REFCOUNTS_RELIABLE, ownership.unshared = speedups is not None, -1

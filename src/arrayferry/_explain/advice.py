@@ -40,7 +40,7 @@ def _rules(out: Sequence[Leaf], converter: Converter, vector: bool) -> Iterator[
         yield f"{_named(held)}: {total} {why}. copy=False shares it, if neither side writes"
     if vector and any(re.match(r'info\["final_obs"\]\[\d+\]', leaf.path) for leaf in out):
         yield "final_obs is an array of objects: dense_final=True makes it one batch"
-    if not ownership.COUNTS_PROVE:
+    if not ownership.REFCOUNTS_RELIABLE:
         yield "on this Python every leaf is copied: its reference counts prove nothing"
 
 

@@ -21,7 +21,7 @@ from arrayferry.wrappers._agents import AgentsBoundary
 from arrayferry.wrappers._base import ConversionWrapper
 from arrayferry.wrappers._boundary import RESET, STEP, Boundary, checked
 from arrayferry.wrappers._make import opened
-from arrayferry.wrappers._play import player_of, refuse_no_steps
+from arrayferry.wrappers._rollout import refuse_no_steps, rollout_of
 
 __all__ = ["explain_environment"]
 
@@ -45,7 +45,7 @@ def explain_environment(env: Any, to: Namespace, steps: int, seed: int | None, *
         wrapped: Any = wrap(base, to, sanitize=False, **options)
         run = _Run(base, wrapped._boundary)
         with suppress(FerryError):  # a refused leaf is reported below, with the others
-            run.player.reset(wrapped, seed)  # here the wrapper learns which arrays the environment takes
+            run.rollout.reset(wrapped, seed)  # here the wrapper learns which arrays the environment takes
         seconds = run.fastest_of(steps)
         by_path: dict[str, list[Leaf]] = defaultdict(list)
         for leaf in (leaf for _ in range(steps) for leaf in run.leaves_of_step(seconds["action"])):
@@ -72,7 +72,7 @@ class _Run:
 
     def __init__(self, env: Any, boundary: Boundary) -> None:
         self._env, self._boundary = env, boundary
-        self.player = player_of(env)
+        self.rollout = rollout_of(env)
         self.is_vector = isinstance(env, VectorEnv)
         self.outgoing = boundary.outgoing
         self._to_agent = Converter(self.outgoing.framework, self.outgoing.device)
@@ -88,18 +88,18 @@ class _Run:
         return f"{name}{many} to {self.outgoing.framework.name}"
 
     def _sample(self) -> Any:
-        return self._to_agent(self.player.sample())
+        return self._to_agent(self.rollout.sample())
 
     def fastest_of(self, steps: int) -> dict[str, float]:
         """Take steps as the wrapper does, and return the shortest time of each part."""
         laps: dict[str, list[float]] = {"action": [], "step": [], "out": []}
         for _ in range(steps):
             action = self._sample()
-            incoming = self.player.boundary(self._boundary)
+            incoming = self.rollout.boundary(self._boundary)
             start = perf_counter()
             member = incoming.convert_action(action)
             converted = perf_counter()
-            box = [self.player.step(self._env, member)]
+            box = [self.rollout.step(self._env, member)]
             stepped = perf_counter()
             laps["action"].append(converted - start)
             laps["step"].append(stepped - converted)
@@ -109,19 +109,19 @@ class _Run:
             except FerryError:  # it is among the leaves; whether the episode is over is unknown
                 self._env.reset()
             else:
-                self.player.start_again(self._env, terminated, truncated)
+                self.rollout.start_again(self._env, terminated, truncated)
         return {name: min(times, default=0.0) for name, times in laps.items()}
 
     def leaves_of_step(self, seconds: float) -> list[Leaf]:
         """Take a step, and return what became of its leaves; `seconds` is the time that an action takes."""
         action = self._sample()
-        incoming = self.player.boundary(self._boundary)
+        incoming = self.rollout.boundary(self._boundary)
         member = incoming.convert_action(action)
         leaves = _action_leaves(action, member, incoming.incoming, seconds)
-        box = [*checked("step", STEP, self.player.step(self._env, member))]
+        box = [*checked("step", STEP, self.rollout.step(self._env, member))]
         if self.is_vector:
             leaves += record(self.outgoing, box, STEP, _HOLDER)
-            self.player.start_again(self._env, *box[2:4])
+            self.rollout.start_again(self._env, *box[2:4])
             return leaves
         numbers, box[1:4] = box[1:4], []  # so that only the box holds what is walked
         leaves += record(self.outgoing, box, RESET, _HOLDER)
@@ -130,7 +130,7 @@ class _Run:
             after = flat(found, name)
             for path, one in flat(value, name).items():
                 leaves.append(leaf_of(path, one, after[path], self.outgoing, "own-memory", _HOLDER))
-        self.player.start_again(self._env, *numbers[1:])
+        self.rollout.start_again(self._env, *numbers[1:])
         return leaves
 
 

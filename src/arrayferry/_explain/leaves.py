@@ -85,15 +85,17 @@ def record(converter: Converter, box: list[Any], names: Sequence[str], holder: s
             depth[0] += number
             return function(*args)
 
-        return replace(found, open=partial(call, found.open, 1), build=partial(call, found.build, -1))
+        return replace(
+            found, flatten=partial(call, found.flatten, 1), unflatten=partial(call, found.unflatten, -1)
+        )
 
     def visit(path: str, value: Any, references: int | None, action: Callable[[Any, bool], Any]) -> Any:
         reason = reason_to_copy(converter, value, references)
         if reason == "container-held" and depth[0]:
             reason = "container-uncounted"
-        mine = references is not None and references <= ownership.unshared
+        owned = references is not None and references <= ownership.unshared
         try:
-            found = action(value, mine)
+            found = action(value, owned)
         except FerryError as error:
             leaves.append(leaf_of(path, value, value, converter, reason, holder, error))
             return value

@@ -73,7 +73,7 @@ def reason_to_copy(converter: Converter, array: Any, references: int | None) -> 
         return "" if source is None else _reason_to_copy_from(source, converter.framework, array)
     if obstacle := ownership.obstacle_to_taking(array):
         return obstacle
-    if not ownership.COUNTS_PROVE:
+    if not ownership.REFCOUNTS_RELIABLE:
         return "uncounted"
     if references is None:
         return "container-held"

@@ -14,7 +14,7 @@ from arrayferry._core.objects import Functions
 from arrayferry.errors import UnsupportedError
 
 
-def open_tensordict(old: Any) -> tuple[list[str], list[Any]]:
+def flatten_tensordict(old: Any) -> tuple[list[str], list[Any]]:
     """Return its keys and entries: tensors, TensorDicts, and `NonTensorData` for anything else."""
     import tensordict
 
@@ -26,7 +26,7 @@ def open_tensordict(old: Any) -> tuple[list[str], list[Any]]:
     return keys, [old.get(key) for key in keys]
 
 
-def build_tensordict(old: Any, keys: list[str], new: list[Any]) -> Any:
+def unflatten_tensordict(old: Any, keys: list[str], new: list[Any]) -> Any:
     """Return a TensorDict with the same batch size, names and lock; a device becomes that of its tensors."""
     import tensordict
     import torch
@@ -42,7 +42,7 @@ def build_tensordict(old: Any, keys: list[str], new: list[Any]) -> Any:
 
 
 NAMED: dict[str, Functions | None] = {
-    "tensordict:TensorDictBase": (open_tensordict, build_tensordict),
+    "tensordict:TensorDictBase": (flatten_tensordict, unflatten_tensordict),
     "torch:Size": None,
     "gymnasium.spaces:Space": None,
     "gym.spaces:Space": None,

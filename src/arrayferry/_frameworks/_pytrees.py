@@ -19,17 +19,17 @@ __all__ = ["find_pytree"]
 
 
 def find_pytree(cls: type, own: Functions | None) -> Functions | None:
-    """Return the functions that open and build objects of a class as JAX does; None if JAX does not know it.
+    """Return the functions that flatten and unflatten objects of a class as JAX does; None if it is unknown.
 
     Args:
         cls: the class.
-        own: the functions that open and build all attributes of a dataclass.
+        own: the functions that flatten and unflatten all attributes of a dataclass.
     """
     tree_util = sys.modules.get("jax.tree_util")  # whoever has registered a class has imported it
     if tree_util is None or cls is type(None) or not _is_registered(tree_util, cls):
         return None  # to JAX, None is a node without children; here it stays what it is
 
-    def open(old: Any) -> tuple[_Children, list[Any]]:
+    def flatten(old: Any) -> tuple[_Children, list[Any]]:
         found, treedef = tree_util.tree_flatten_with_path(old, is_leaf=lambda node: node is not old)
         names = [_name(path[0]) for path, _ in found]
         children = [child for _, child in found]
@@ -40,7 +40,7 @@ def find_pytree(cls: type, own: Functions | None) -> Functions | None:
                 return _Children(names, rest=(keys, values, [places[name] for name in names])), children
         return _Children(names, treedef), children
 
-    def build(old: Any, names: _Children, new: list[Any]) -> Any:
+    def unflatten(old: Any, names: _Children, new: list[Any]) -> Any:
         if names.rest is None or own is None:
             return tree_util.tree_unflatten(names.treedef, new)
         keys, values, places = names.rest
@@ -49,7 +49,7 @@ def find_pytree(cls: type, own: Functions | None) -> Functions | None:
             values[place] = value
         return own[1](old, keys, values)
 
-    return open, build
+    return flatten, unflatten
 
 
 class _Children(list[Any]):

@@ -28,7 +28,7 @@ import numpy as np
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD, castable
 from arrayferry._core.framework import WIDE, Array, Batches, Devices, FastPaths, Framework
 from arrayferry._core.speedups import speedups
-from arrayferry._core.type_cache import forget_decisions
+from arrayferry._core.type_cache import clear_type_caches
 from arrayferry._frameworks._jax_put import array_type, forget, put_on
 from arrayferry._frameworks._jax_rows import Rows, has_mesh
 from arrayferry._frameworks._jax_shardings import as_data, from_data
@@ -51,7 +51,7 @@ def _after_fork() -> None:
     _forked = _forked or has_started()
     if _forked:
         forget()
-        forget_decisions()  # such as that JAX's arrays can be read
+        clear_type_caches()  # such as that JAX's arrays can be read
         _refuse_to_compute()
 
 

@@ -16,7 +16,13 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from arrayferry._in_jit.callback import buffers_work, by_buffers, by_io, guarded, stop_rollouts_at_exit
+from arrayferry._in_jit.callback import (
+    buffers_work,
+    by_buffers,
+    guarded,
+    stop_rollouts_at_exit,
+    via_io_callback,
+)
 from arrayferry._in_jit.host import Host
 from arrayferry._in_jit.turns import STATE, seed_of
 from arrayferry.errors import NotInstalledError, UnsupportedError
@@ -96,7 +102,7 @@ def in_jit(
         what = f"{type(env).__qualname__} has its own functions for compiled code, without callbacks"
         raise UnsupportedError(what, "call env.xla()")
     stop_rollouts_at_exit()
-    callback = by_buffers if buffers_work() else by_io
+    callback = by_buffers if buffers_work() else via_io_callback
     reset, step = _functions(Host(env, info, autoreset), callback)
     # Compiled here, so that a call outside of `jit` is not compiled each time.
     return jax.jit(reset), jax.jit(step)

@@ -17,7 +17,7 @@ import numpy as np
 from arrayferry._in_jit.declared import Array, Leaf
 from arrayferry.errors import UnsupportedError
 
-__all__ = ["Function", "buffers_work", "by_buffers", "by_io", "guarded", "stop_rollouts_at_exit"]
+__all__ = ["Function", "buffers_work", "by_buffers", "via_io_callback", "guarded", "stop_rollouts_at_exit"]
 
 # Takes a list of arrays to write its results into, then its arguments, arrays too. None of them outlives the
 # call. It reads its first argument before it writes its first result: they may be the same memory.
@@ -147,7 +147,7 @@ def _tangent_dtype(dtype: np.dtype[Any]) -> Any:
     return dtype if dtype.kind == "f" else jax.dtypes.float0
 
 
-def by_io(function: Function, declared: list[Leaf], *args: Any) -> Any:
+def via_io_callback(function: Function, declared: list[Leaf], *args: Any) -> Any:
     """Call a function on the host by JAX's public callback."""
     import jax
     from jax.experimental import io_callback

@@ -13,7 +13,7 @@ from typing import Any
 from rich.markup import escape
 
 import arrayferry
-from arrayferry._core.ownership import COUNTS_PROVE
+from arrayferry._core.ownership import REFCOUNTS_RELIABLE
 from arrayferry._core.registry import find_framework, registered
 from arrayferry._core.speedups import speedups
 from arrayferry._explain.render import rich_table
@@ -68,7 +68,7 @@ def run(arguments: Namespace) -> Outcome:
     broken = [one.name for one in statuses if one.version and not one.works]
     broken += [f"{pair.source} to {pair.target}" for pair in pairs if pair.problem]
     verdict = f"does not work: {', '.join(broken)}" if broken else f"fine: {', '.join(working)}"
-    notes = [text for here, text in ((speedups, _NO_SPEEDUPS), (COUNTS_PROVE, _NO_PROOF)) if not here]
+    notes = [text for here, text in ((speedups, _NO_SPEEDUPS), (REFCOUNTS_RELIABLE, _NO_PROOF)) if not here]
     where = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     shown: list[Any] = [f"[{'red' if broken else 'green'}]{verdict}[/]"]
     shown += [f"arrayferry {arrayferry.__version__}, {where}", *(f"[yellow]{text}[/]" for text in notes)]

@@ -20,7 +20,7 @@ from arrayferry.envs._packing import PackedArrays, read_small
 from arrayferry.envs._spaces import as_action, members_of, untraced
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers._autoreset import known_autoreset_mode
-from arrayferry.wrappers._kinds import find_kind, in_words, resolve
+from arrayferry.wrappers._kinds import describe_argument, find_kind, resolve
 from arrayferry.wrappers._resets import mask_of, seeds_of
 
 __all__ = ["JaxEnvBase", "JaxEnv", "JaxVectorEnv", "as_gymnasium"]
@@ -344,7 +344,7 @@ def as_gymnasium(
     mode = known_autoreset_mode(autoreset_mode)
     if (kind := find_kind(env)) is not None and kind.interface is None and kind.adapt is not None:
         if (mode, max_episode_steps, render_mode) != (AutoresetMode.SAME_STEP, None, None):
-            what = f"{in_words(env)} is adapted as it is, without options"
+            what = f"{describe_argument(env)} is adapted as it is, without options"
             raise UnsupportedError(what, "set them where it is made, or put Gymnasium's wrappers around it")
         adapted: JaxEnv | JaxVectorEnv = resolve(kind.adapt)(env, num_envs)
         return adapted

@@ -150,7 +150,7 @@ def interface_of(env: Any) -> Interface:
     """Return the interface of an environment, or of a pair `(env, params)`."""
     kind = _kinds.find_kind(env)
     env, params = env if type(env) is tuple and len(env) == 2 else (env, None)
-    name = _kinds.in_words(env)
+    name = _kinds.describe_argument(env)
     if kind is None or kind.interface is None:
         already = "it is a Gymnasium environment already: pass it to arrayferry.wrap"
         hint = already if isinstance(env, (gym.Env, gym.vector.VectorEnv)) else _kinds.how_to_make(env)
@@ -158,7 +158,7 @@ def interface_of(env: Any) -> Interface:
         raise UnsupportedError(f"{name} is not a known environment written in JAX", hint or describe)
     described = _kinds.resolve(kind.interface)(env, params)
     if not isinstance(described, Interface):
-        what = f"the function registered for {name} returned {_kinds.in_words(described)}"
+        what = f"the function registered for {name} returned {_kinds.describe_argument(described)}"
         raise UnsupportedError(what, "let it return an arrayferry.envs.Interface")
     return described
 

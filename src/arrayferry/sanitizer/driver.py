@@ -14,7 +14,7 @@ from arrayferry.sanitizer.report import Finding, Report, SanitizerWarning
 from arrayferry.sanitizer.wrapper import findings
 from arrayferry.wrappers import wrap
 from arrayferry.wrappers._make import opened
-from arrayferry.wrappers._play import Player, player_of, refuse_no_steps
+from arrayferry.wrappers._rollout import RandomRollout, refuse_no_steps, rollout_of
 
 __all__ = ["check"]
 
@@ -93,7 +93,7 @@ def _drive(base: Any, to: Namespace, steps: int, seed: int, options: dict[str, A
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SanitizerWarning)  # they are in the report
         try:
-            _run(env, player_of(base), Converter(to, options["device"]), steps, seed)
+            _run(env, rollout_of(base), Converter(to, options["device"]), steps, seed)
         except SharingError:
             raise
         except Exception as error:
@@ -104,13 +104,13 @@ def _drive(base: Any, to: Namespace, steps: int, seed: int, options: dict[str, A
     return replace(report, findings=report.findings + found)
 
 
-def _run(env: Any, player: Player, to_agent: Converter, steps: int, seed: int) -> None:
-    player.reset(env, seed)
+def _run(env: Any, rollout: RandomRollout, to_agent: Converter, steps: int, seed: int) -> None:
+    rollout.reset(env, seed)
     for number in range(steps):
         if number == steps - steps // 10:  # some never end an episode by themselves
-            player.reset(env, seed + 1)
-        _, _, terminated, truncated, _ = player.step(env, to_agent(player.sample()))
-        player.start_again(env, terminated, truncated)
+            rollout.reset(env, seed + 1)
+        _, _, terminated, truncated, _ = rollout.step(env, to_agent(rollout.sample()))
+        rollout.start_again(env, terminated, truncated)
 
 
 def _failure(error: Exception, step: int) -> Finding:

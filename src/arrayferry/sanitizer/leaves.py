@@ -93,7 +93,7 @@ def read(box: list[Any], names: Sequence[str], passed: int = 0) -> list[Leaf]:
 
     with suppress(FerryError):  # the conversion itself will report it
         walk(box, [*map(Slot, names)], _handlers, visit=visit)
-    if alone and ownership.COUNTS_PROVE:
+    if alone and ownership.REFCOUNTS_RELIABLE:
         known = _known_references(found, alone)
         known.update({id(value): passed for value in box})
         for leaf in alone:

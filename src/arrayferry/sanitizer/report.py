@@ -10,7 +10,7 @@ from typing import Any, Literal
 from arrayferry._core.messages import warn_caller
 from arrayferry.errors import FerryError
 
-__all__ = ["Finding", "Notes", "Report", "SanitizerError", "SanitizerWarning", "Severity"]
+__all__ = ["Finding", "FindingLog", "Report", "SanitizerError", "SanitizerWarning", "Severity"]
 
 # An error: values that somebody holds have changed, or are not numbers. A warning: a promise is broken, or
 # may be. An info: it does no harm here, and is only collected.
@@ -75,7 +75,7 @@ class Finding:
         return f"{self.severity}: {self.text}"
 
 
-class Notes:
+class FindingLog:
     """The findings about one environment, one for each kind and path.
 
     Args:

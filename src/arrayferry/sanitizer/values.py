@@ -14,7 +14,7 @@ from arrayferry._core.dtypes import ML_DTYPES
 from arrayferry._core.interruptions import ignore_errors, is_from_handler
 from arrayferry._core.registry import describe
 from arrayferry.sanitizer.leaves import Form, Leaf, first_where
-from arrayferry.sanitizer.report import Notes, Severity
+from arrayferry.sanitizer.report import FindingLog, Severity
 from arrayferry.spaces.members import to_numpy
 
 __all__ = ["Values", "misfits", "parts_of"]
@@ -50,7 +50,7 @@ class Values:
         single: whether it is a single environment, whose reward and flags become Python numbers.
     """
 
-    def __init__(self, notes: Notes, single: bool) -> None:
+    def __init__(self, notes: FindingLog, single: bool) -> None:
         self._notes, self._single = notes, single
         self._forms: dict[str, Form] = {}
 

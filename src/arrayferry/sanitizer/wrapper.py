@@ -15,7 +15,7 @@ from arrayferry._core.interruptions import is_from_handler
 from arrayferry._core.messages import refuse_choice
 from arrayferry.errors import UnsupportedError
 from arrayferry.sanitizer.leaves import PASSED, read
-from arrayferry.sanitizer.report import Notes, Report
+from arrayferry.sanitizer.report import FindingLog, Report
 from arrayferry.sanitizer.values import Values
 from arrayferry.sanitizer.writes import Writes
 from arrayferry.spaces.batched import observation_space_of
@@ -41,7 +41,7 @@ class Watching:
         refuse_choice("on_finding", on_finding, "warn", "raise")
         RecordConstructorArgs.__init__(self, shared=shared, on_finding=on_finding)  # type: ignore[arg-type]
         self.shared = shared
-        self._notes = Notes(on_finding)
+        self._notes = FindingLog(on_finding)
         self._values = Values(self._notes, single=not isinstance(env, VectorEnv))
         self._writes = Writes(self._notes, shared, 2 if _has_checker(env) else 0)
         super().__init__(env)  # type: ignore[call-arg]  # the wrapper's

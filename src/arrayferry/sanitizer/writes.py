@@ -18,7 +18,7 @@ import numpy as np
 
 from arrayferry._core.framework import Array
 from arrayferry.sanitizer.leaves import Leaf, first_where
-from arrayferry.sanitizer.report import Notes, Severity
+from arrayferry.sanitizer.report import FindingLog, Severity
 
 __all__ = ["Writes"]
 
@@ -79,7 +79,7 @@ class Writes:
         trusted: the first step in which an array that is held is held by the environment itself.
     """
 
-    def __init__(self, notes: Notes, shared: bool, trusted: int) -> None:
+    def __init__(self, notes: FindingLog, shared: bool, trusted: int) -> None:
         self._notes, self._shared, self._trusted = notes, shared, trusted
         self.forget()
 

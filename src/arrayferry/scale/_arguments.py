@@ -12,13 +12,13 @@ from gymnasium.vector import VectorEnv
 from arrayferry._core.messages import with_article
 from arrayferry.errors import OptionError, UnsupportedError, WorkerError
 
-__all__ = ["LONGEST_WAIT", "check_spaces", "counted", "make_env", "seconds"]
+__all__ = ["LONGEST_WAIT", "check_spaces", "make_env", "seconds", "validate_env_fns"]
 
 # The longest that we ask the system to wait: 10 days.
 LONGEST_WAIT = 864_000.0
 
 
-def counted(env_fns: Any) -> int:
+def validate_env_fns(env_fns: Any) -> int:
     """Return how many functions that make environments there are; refuse anything but a list of them."""
     hint = "pass a list of functions that make one environment each: [lambda: gymnasium.make(...)] * 8"
     if not isinstance(env_fns, Sequence):

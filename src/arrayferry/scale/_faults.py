@@ -22,7 +22,7 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 
 from arrayferry._core.messages import count_of
 from arrayferry.errors import OptionError, UnsupportedError, WorkerError
-from arrayferry.scale._arguments import LONGEST_WAIT, check_spaces, counted, seconds
+from arrayferry.scale._arguments import LONGEST_WAIT, check_spaces, seconds, validate_env_fns
 from arrayferry.scale._block import Block, copy_into, map_arrays
 from arrayferry.scale._driver import ClosedError, Description, State, Worker
 from arrayferry.scale._pickling import Failure, pickled
@@ -66,7 +66,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
     def __init__(
         self, env_fns: Any, workers: Any, autoreset_mode: str | AutoresetMode, timeout: Any, max_faults: int
     ) -> None:
-        self.num_envs = counted(env_fns)
+        self.num_envs = validate_env_fns(env_fns)
         if workers is not None:
             count_of("workers", workers, ", or None")
         self.autoreset_mode = known_autoreset_mode(autoreset_mode)
@@ -227,7 +227,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
             infos: dict[str, Any] = {}
             for worker in asked:
                 if mask is not None and worker.is_fresh:  # rows outside the mask need an observation
-                    answer, infos = self._outlive(worker, self._reset_successor(worker), infos)
+                    answer, infos = self._reset_until_alive(worker, self._reset_successor(worker), infos)
                     self._take(worker, answer, {})
             for index, row_seed in enumerate(reset.seeds):
                 if row_seed is not None and (mask is None or mask[index]):  # without one, the last remains
@@ -236,7 +236,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
                 worker.ask(self._half, "reset", call)
             for worker, answer in self._answers(asked):
                 worker.is_fresh = False
-                infos = self._take(worker, *self._outlive(worker, answer, infos, reset))
+                infos = self._take(worker, *self._reset_until_alive(worker, answer, infos, reset))
             self._is_lost[slice(None) if mask is None else mask] = False
             observations = self._observations()
             self._needs_reset = False
@@ -305,7 +305,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         singles = deepcopy(self._slow_obs[rows]) if slow else iterate(self._batch_of(rows), last)
         for index, obs in enumerate(singles, rows.start):
             infos = self._add_info(infos, {"final_obs": obs, "final_info": {}}, index)
-        return self._take(worker, *self._outlive(worker, self._reset_successor(worker), infos))
+        return self._take(worker, *self._reset_until_alive(worker, self._reset_successor(worker), infos))
 
     def _batch_of(self, rows: slice) -> Any:
         return batch_space(self.single_observation_space, rows.stop - rows.start)
@@ -343,7 +343,7 @@ class WorkerVectorEnv(VectorEnv[Any, Any, Any]):
         worker.ask(self._half, "reset", self._packed_reset(worker, reset))
         return self._answers([worker])[0][1]
 
-    def _outlive(
+    def _reset_until_alive(
         self, worker: Worker, answer: Any, infos: dict[str, Any], reset: _Reset | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Return the answer to a reset, from a successor if there is none; report each lost worker."""

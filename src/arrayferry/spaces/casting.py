@@ -93,7 +93,9 @@ def _inner_spaces(space: spaces.Space[Any], value: Any) -> dict[Any, Any] | None
     """Return the spaces of a value's parts by their keys, if it has the structure of the space."""
     container = _containers[type(value)]
     if isinstance(space, spaces.Dict):
-        names = value.keys() if isinstance(value, Mapping) else container.open(value)[0] if container else ()
+        names = (
+            value.keys() if isinstance(value, Mapping) else container.flatten(value)[0] if container else ()
+        )
         is_empty = isinstance(value, Mapping) and not names
         return subspaces(space) if is_empty or any(name in space.spaces for name in names) else None
     is_row = isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 1
@@ -133,17 +135,17 @@ def rebuilt(value: Any, change: Callable[[Any, Any], Any], by_name: bool = False
     container = OBJECT_ARRAY if is_objects else _containers[type(value)]
     if container is None:
         return value
-    keys, values = container.open(value)
+    keys, values = container.flatten(value)
     parts, is_positional = [*values], is_objects or (isinstance(value, Sequence) and not by_name)
     if isinstance(value, MappingProxyType):  # a view of another container
-        return container.build(value, keys, [rebuilt(part, change) for part in parts])
+        return container.unflatten(value, keys, [rebuilt(part, change) for part in parts])
     names = range(len(parts)) if is_positional or not keys else [*keys]
     n_items = getattr(keys, "n_items", len(parts))
     if n_items == 0 and isinstance(value, (Mapping, Sequence)):
-        return container.build(value, keys, _with_stored_items(value, parts, change))
+        return container.unflatten(value, keys, _with_stored_items(value, parts, change))
     n_changed = n_items or len(parts)  # an object without items has its attributes
     new = [change(name, part) for name, part in zip(names, parts[:n_changed])]
-    return container.build(value, keys, new + parts[n_changed:])
+    return container.unflatten(value, keys, new + parts[n_changed:])
 
 
 def _with_stored_items(value: Any, parts: list[Any], change: Callable[[Any, Any], Any]) -> list[Any]:
@@ -170,7 +172,7 @@ def _with_stored_items(value: Any, parts: list[Any], change: Callable[[Any, Any]
     return new
 
 
-def _open_items(old: Any) -> tuple[list[Any], list[Any]]:
+def _flatten_items(old: Any) -> tuple[list[Any], list[Any]]:
     items: list[tuple[Any, Any]] = []
 
     def note(*item: Any) -> Any:
@@ -181,13 +183,13 @@ def _open_items(old: Any) -> tuple[list[Any], list[Any]]:
     return [key for key, _ in items], [value for _, value in items]
 
 
-def _build_items(old: Any, keys: list[Any], new: list[Any]) -> Any:
+def _unflatten_items(old: Any, keys: list[Any], new: list[Any]) -> Any:
     rest = iter(new)
     return rebuilt(old, lambda key, item: next(rest))
 
 
 # Any container, without what it carries besides its items, such as a `default_factory`.
-_ITEMS = Container(_open_items, _build_items)
+_ITEMS = Container(_flatten_items, _unflatten_items)
 
 
 def visitor(visit: Callable[[Any, bool], Any], *, of_objects: bool = True) -> TypeCache:
@@ -226,7 +228,7 @@ def _cast_each(
 
 @cache
 def _handlers(dtype: np.dtype[Any], share: bool, why: str) -> TypeCache:
-    return visitor(lambda leaf, mine: _cast_leaf(dtype, leaf, share, why))
+    return visitor(lambda leaf, owned: _cast_leaf(dtype, leaf, share, why))
 
 
 def _cast_leaf(dtype: np.dtype[Any], value: Any, share: bool, why: str) -> Any:

@@ -210,14 +210,14 @@ class Boundary:
         if self._scalars == "target":
             flags = [*map(Slot, STEP[2:4])]
         else:
-            flags = [Slot(name, scalar=partial(self._flag, name), passes=bool) for name in STEP[2:4]]
+            flags = [Slot(name, scalar=partial(self._flag, name), kept_type=bool) for name in STEP[2:4]]
         return [self._observation(), self._reward(), *flags, self._info()]
 
     def _reward(self) -> Slot:
         dtype, is_python = self._reward_dtype, self._scalars == "python"
         if dtype is None:
             slot = Slot("reward", on_keep=self._refuse_kept)
-            return slot._replace(scalar=self._number, passes=float) if is_python else slot
+            return slot._replace(scalar=self._number, kept_type=float) if is_python else slot
         out = self.outgoing
         to_target = Converter(out.framework, out.device, copy=out.copy)  # without `dtypes`
         finish = self._number if is_python else to_target.take

@@ -19,7 +19,7 @@ from arrayferry._core.convert import Converter, Namespace, convert, leaf_tables
 from arrayferry._core.convert import _converter as make_converter
 from arrayferry._core.framework import Framework
 from arrayferry._core.registry import find_framework
-from arrayferry._core.type_cache import forget_decisions
+from arrayferry._core.type_cache import clear_type_caches
 from arrayferry._core.walk import KEEP, Container
 from arrayferry.errors import FerryError
 
@@ -82,14 +82,14 @@ def _convert_unregistered(value: Any, xp: Namespace, device: Device | None = Non
             found = found(value, False)
     if type(found) is not Container:
         return value if found is KEEP else found
-    keys, values = found.open(value)
+    keys, values = found.flatten(value)
     new: list[Any] = []
     for one in values:
         try:
             new.append(converter(one))
         except FerryError as error:
             raise error.inside("value").at(f"value{found.format_key(keys, len(new))}")  # noqa: B904
-    return found.build(value, keys, new)
+    return found.unflatten(value, keys, new)
 
 
 def _registrable(function: Callable[..., _T]) -> _SingleDispatchCallable[_T]:
@@ -101,7 +101,7 @@ def _registrable(function: Callable[..., _T]) -> _SingleDispatchCallable[_T]:
         done = table.register(cls, func)
         if func is None and done is not cls:  # a decorator
             return lambda func: register(cls, func)
-        forget_decisions()
+        clear_type_caches()
         return done
 
     def find(cls: type) -> Callable[[Any, Converter], Any] | None:

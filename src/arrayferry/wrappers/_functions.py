@@ -18,7 +18,7 @@ from gymnasium.wrappers.utils import rescale_box
 
 from arrayferry._core.dtypes import dtype_name
 from arrayferry.spaces.members import to_numpy
-from arrayferry.wrappers._place import NUMPY, Constant, Place, is_float, lift, place_of
+from arrayferry.wrappers._context import NUMPY, ArrayContext, Constant, context_of, is_float, to_context
 
 __all__ = ["Cast", "Clip", "ClipToSpace", "Flatten", "Rescale", "stack"]
 
@@ -34,12 +34,12 @@ class Clip:
 
     def __call__(self, value: Any) -> Any:
         """Return a value within the bounds."""
-        if type(value) in NUMPY or (place := place_of(value)) is None:
+        if type(value) in NUMPY or (context := context_of(value)) is None:
             return np.clip(value, self.low, self.high)
-        for bound, limit in zip(self._bounds, (place.xp.maximum, place.xp.minimum)):
-            if (there := bound.at(place)) is not None:
+        for bound, limit in zip(self._bounds, (context.xp.maximum, context.xp.minimum)):
+            if (there := bound.at(context)) is not None:
                 # A bound must not widen a float.
-                there = place.cast(there, dtype_name(value.dtype)) if is_float(value) else there
+                there = context.cast(there, dtype_name(value.dtype)) if is_float(value) else there
                 value = limit(value, there)
         return value
 
@@ -76,9 +76,9 @@ class Rescale:
 
     def __call__(self, value: Any) -> Any:
         """Return a value on the other scale."""
-        if type(value) in NUMPY or (place := place_of(value)) is None:
+        if type(value) in NUMPY or (context := context_of(value)) is None:
             return self._on_numpy(value)
-        gradient, intercept = self._gradient.at(place), self._intercept.at(place)
+        gradient, intercept = self._gradient.at(context), self._intercept.at(context)
         return (value - intercept) / gradient if self._is_backward else gradient * value + intercept
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -93,9 +93,9 @@ class Cast:
 
     def __call__(self, value: Any) -> Any:
         """Return a value in that dtype."""
-        if type(value) in NUMPY or (place := place_of(value)) is None:
+        if type(value) in NUMPY or (context := context_of(value)) is None:
             return self._dtype.type(value)
-        return place.cast(value, self._dtype.name)
+        return context.cast(value, self._dtype.name)
 
 
 class Flatten:
@@ -109,29 +109,31 @@ class Flatten:
 
     def __call__(self, value: Any) -> Any:
         """Return a flat array."""
-        return spaces.flatten(self._space, value) if type(value) in NUMPY else self.at(place_of(value), value)
+        return (
+            spaces.flatten(self._space, value) if type(value) in NUMPY else self.at(context_of(value), value)
+        )
 
-    def at(self, place: Place | None, value: Any) -> Any:
-        """Return a flat array of a value whose place is known."""
-        if place is None:
+    def at(self, context: ArrayContext | None, value: Any) -> Any:
+        """Return a flat array of a value whose context is known."""
+        if context is None:
             return spaces.flatten(self._space, value)
         if self._leaves is None:  # array functions cannot flatten text and graphs
-            return place.asarray(spaces.flatten(self._space, to_numpy(value)))
-        return self._flat(place, value, ())
+            return context.asarray(spaces.flatten(self._space, to_numpy(value)))
+        return self._flat(context, value, ())
 
-    def batch(self, place: Place, value: Any, num_envs: int) -> Any:
+    def batch(self, context: ArrayContext, value: Any, num_envs: int) -> Any:
         """Return a flat row for each of many members; None if array functions cannot flatten the space."""
-        return None if self._leaves is None else self._flat(place, value, (num_envs,))
+        return None if self._leaves is None else self._flat(context, value, (num_envs,))
 
-    def _flat(self, place: Place, value: Any, shape: tuple[int, ...]) -> Any:
+    def _flat(self, context: ArrayContext, value: Any, shape: tuple[int, ...]) -> Any:
         parts = []
         for path, dtype, one_hot in self._leaves or ():
-            part = place.xp.reshape(lift(place, reduce(getitem, path, value)), (*shape, -1))
+            part = context.xp.reshape(to_context(context, reduce(getitem, path, value)), (*shape, -1))
             if one_hot is not None:
-                owner, number = (constant.at(place) for constant in one_hot)
-                part = (part if owner is None else place.xp.take(part, owner, axis=-1)) == number
-            parts.append(place.cast(place.cast(part, dtype), self._dtype))
-        return place.xp.concat(parts, axis=-1)  # a copy, even of a single part
+                owner, number = (constant.at(context) for constant in one_hot)
+                part = (part if owner is None else context.xp.take(part, owner, axis=-1)) == number
+            parts.append(context.cast(context.cast(part, dtype), self._dtype))
+        return context.xp.concat(parts, axis=-1)  # a copy, even of a single part
 
 
 def _is_plain(space: spaces.Space[Any]) -> bool:
@@ -166,14 +168,14 @@ def _leaves(space: Any, path: tuple[Any, ...] = ()) -> Iterator[_Leaf]:
 
 
 def stack(space: Any, items: list[Any], out: Any) -> Any:
-    """Stack members of a space at the place of the last one; NumPy's in the form of `out`."""
+    """Stack members of a space at the context of the last one; NumPy's in the form of `out`."""
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
         parts = {key: stack(part, [item[key] for item in items], out[key]) for key, part in _parts(space)}
         return parts if isinstance(space, spaces.Dict) else tuple(parts.values())
     if not isinstance(space, _ARRAYS):
         return deepcopy(concatenate(space, items, out))
-    if (place := place_of(items[-1])) is None:
+    if (context := context_of(items[-1])) is None:
         return concatenate(space, items, np.empty_like(out))
-    stacked = place.xp.stack([lift(place, item) for item in items])
+    stacked = context.xp.stack([to_context(context, item) for item in items])
     is_same_kind = is_float(stacked) and is_float(space)
-    return place.cast(stacked, space.dtype.name) if is_same_kind else stacked
+    return context.cast(stacked, space.dtype.name) if is_same_kind else stacked

@@ -23,7 +23,7 @@ __all__ = [
     "find_kind",
     "hint_for",
     "how_to_make",
-    "in_words",
+    "describe_argument",
     "is_registered",
     "means_environment",
     "register_kind",
@@ -127,7 +127,7 @@ def _name_of(cls: type) -> str:
     return f"{cls.__module__.partition('.')[0]}:{cls.__name__}"
 
 
-def in_words(value: Any) -> str:
+def describe_argument(value: Any) -> str:
     """Describe, for a message, what was passed instead of an environment."""
     if isinstance(value, type):
         return f"the class {value.__qualname__}"

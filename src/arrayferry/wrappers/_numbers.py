@@ -95,7 +95,7 @@ def _each(kind: type | None) -> Callable[[str, Any], Any]:
     """
     noun = "a real number" if kind is None else "a bool"
 
-    def visit(leaf: Any, mine: bool) -> Any:
+    def visit(leaf: Any, owned: bool) -> Any:
         try:
             return _checked(leaf, kind)
         except TypeError as error:

@@ -40,7 +40,7 @@ def row_reader(name: str, to_agent: Converter) -> Callable[[Any], Any]:
         if (found := decide_framework(cls)) is not None:
             is_theirs = found is framework
             return (
-                (lambda array, mine: framework._batches.rows_here(array, device)) if is_theirs else unchanged
+                (lambda array, owned: framework._batches.rows_here(array, device)) if is_theirs else unchanged
             )
         return container_of(cls) or unchanged
 

@@ -13,7 +13,7 @@ from arrayferry._core.messages import refuse_unknown, warn_caller
 from arrayferry._core.registry import find_framework
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers import array_conversion as single
-from arrayferry.wrappers._kinds import find_kind, hint_for, in_words, resolve
+from arrayferry.wrappers._kinds import describe_argument, find_kind, hint_for, resolve
 from arrayferry.wrappers.vector import array_conversion as vector
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def _adapted(env: Any, num_envs: int | None) -> tuple[Any, Any]:
         kind = find_kind(env)
     has_wrapper = kind is not None and kind.wrapper is not None
     if not has_wrapper and not isinstance(env, (VectorEnv, gym.Env)):
-        what = f"{in_words(env)} is not a Gymnasium environment"
+        what = f"{describe_argument(env)} is not a Gymnasium environment"
         raise UnsupportedError(what, hint_for(env))
     if num_envs is not None:
         _refuse_number(num_envs, env, "PettingZoo" if has_wrapper else "Gymnasium")

@@ -7,9 +7,9 @@ from gymnasium import spaces
 from gymnasium.core import ActType, ObsType, WrapperObsType
 from gymnasium.wrappers import stateful_observation as theirs
 
+from arrayferry.wrappers._context import context_of
 from arrayferry.wrappers._fallback import ComputesWithNumpy
 from arrayferry.wrappers._functions import Flatten, stack
-from arrayferry.wrappers._place import place_of
 from arrayferry.wrappers._statistics import normalized, settle, update
 
 if not TYPE_CHECKING:  # including names that newer versions add
@@ -29,12 +29,12 @@ class NormalizeObservation(theirs.NormalizeObservation[WrapperObsType, ActType, 
 
     def observation(self, observation: Any) -> Any:
         """Normalize an observation, and count it in the statistics if `update_running_mean` is True."""
-        if (place := place_of(observation)) is None:
+        if (context := context_of(observation)) is None:
             settle(self.obs_rms, None)
             return super().observation(observation)
         if self._update_running_mean:
-            update(self.obs_rms, place, observation[None, ...])
-        return normalized(self.obs_rms, place, observation, self.epsilon)
+            update(self.obs_rms, context, observation[None, ...])
+        return normalized(self.obs_rms, context, observation, self.epsilon)
 
 
 class FrameStackObservation(theirs.FrameStackObservation[WrapperObsType, ActType, ObsType]):
@@ -78,19 +78,19 @@ class TimeAwareObservation(theirs.TimeAwareObservation[WrapperObsType, ActType, 
 
     def observation(self, observation: Any) -> Any:
         """Return an observation with the time since its episode began."""
-        place = place_of(observation)
+        context = context_of(observation)
         if self.normalize_time:
             time = np.array([self.timesteps / self.max_timesteps], np.float32)
         else:
             time = np.array([self.timesteps], np.int32)
-        time = time if place is None else place.asarray(time)
+        time = time if context is None else context.asarray(time)
         if self._holds is spaces.Dict:
             observation = {self._dict_time_key: time, **observation}
         elif self._holds is spaces.Tuple:
             observation = (*observation, time)
         else:
             observation = {"obs": observation, "time": time}
-        return observation if self._flatten is None else self._flatten.at(place, observation)
+        return observation if self._flatten is None else self._flatten.at(context, observation)
 
 
 class DelayObservation(ComputesWithNumpy, theirs.DelayObservation[ObsType, ActType]):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from gymnasium.core import ActType, ObsType
 from gymnasium.wrappers import stateful_reward as theirs
 
-from arrayferry.wrappers._place import lift, place_of
+from arrayferry.wrappers._context import context_of, to_context
 from arrayferry.wrappers._statistics import discounted, scaled, update
 
 if not TYPE_CHECKING:  # including names that newer versions add
@@ -20,9 +20,11 @@ class NormalizeReward(theirs.NormalizeReward[ObsType, ActType]):
     def step(self, action: Any) -> Any:
         """Take a step, and normalize its reward."""
         obs, reward, terminated, truncated, info = self.env.step(action)
-        place = place_of(reward)
-        total = discounted(place, lift(place, self.discounted_reward), self.gamma, terminated, reward)
+        context = context_of(reward)
+        total = discounted(
+            context, to_context(context, self.discounted_reward), self.gamma, terminated, reward
+        )
         self.discounted_reward = total
         if self._update_running_mean:
-            update(self.return_rms, place, total)
-        return obs, scaled(self.return_rms, place, reward, self.epsilon), terminated, truncated, info
+            update(self.return_rms, context, total)
+        return obs, scaled(self.return_rms, context, reward, self.epsilon), terminated, truncated, info

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from arrayferry.spaces.members import to_numpy
-from arrayferry.wrappers._place import lift, place_of
+from arrayferry.wrappers._context import context_of, to_context
 
 __all__ = ["call_once", "info_rows", "row_of", "with_numpy_mask"]
 
@@ -22,12 +22,12 @@ def call_once(vectorized: Any, values: Any, shape: Any, one_by_one: Callable[[An
     if type(values) is np.ndarray and values.shape == shape:
         dtype = values.dtype if vectorized.same_out else vectorized.out.dtype
         return function(values).astype(dtype, casting="same_kind", copy=False)
-    return one_by_one(values) if place_of(values) is None else function(values)
+    return one_by_one(values) if context_of(values) is None else function(values)
 
 
 def with_numpy_mask(options: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return the options of a reset with a NumPy `reset_mask`, which Gymnasium's wrappers need."""
-    if not options or place_of(mask := options.get("reset_mask")) is None:
+    if not options or context_of(mask := options.get("reset_mask")) is None:
         return options
     return {**options, "reset_mask": to_numpy(mask)}
 
@@ -41,7 +41,7 @@ def info_rows(infos: dict[str, Any], count: int) -> list[dict[str, Any]]:
         if key in masks:
             continue
         mask = infos.get(f"_{key}")
-        mask = [True] * count if mask is None else lift(None, mask)  # read from its device once
+        mask = [True] * count if mask is None else to_context(None, mask)  # read from its device once
         each = info_rows(values, count) if isinstance(values, dict) else None
         for index, row in enumerate(rows):
             if mask[index]:

@@ -8,7 +8,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import common as theirs
 
 from arrayferry.wrappers._autoreset import autoreset_mode_of
-from arrayferry.wrappers._place import Place, lift, namespace, place_of
+from arrayferry.wrappers._context import ArrayContext, context_of, namespace, to_context
 from arrayferry.wrappers._resets import mask_of
 from arrayferry.wrappers.vector._batches import with_numpy_mask
 
@@ -39,11 +39,11 @@ class RecordEpisodeStatistics(theirs.RecordEpisodeStatistics):
         # A copy, because Gymnasium's environments remove the mask from it.
         found = self.env.reset(seed=seed, options=options and {**options})
         was_reset = np.ones(self.num_envs, bool) if mask is None else mask
-        place, others = place_of(found[0]), self._ended & ~was_reset
+        context, others = context_of(found[0]), self._ended & ~was_reset
         self.prev_dones, self._ended = was_reset, was_reset
-        self._move(place)
-        self._restart(place)
-        self.prev_dones, self._ended = lift(place, others), others
+        self._move(context)
+        self._restart(context)
+        self.prev_dones, self._ended = to_context(context, others), others
         return found
 
     def step(self, actions: Any) -> Any:
@@ -52,45 +52,45 @@ class RecordEpisodeStatistics(theirs.RecordEpisodeStatistics):
         assert isinstance(infos, dict), (
             f"RecordEpisodeStatistics requires infos that are a dict: {type(infos)}"
         )
-        if (place := place_of(rewards)) is not place_of(self.episode_returns):
-            self._move(place)
-        self.episode_returns = self.episode_returns + (rewards if place is None else place.wide(rewards))
+        if (context := context_of(rewards)) is not context_of(self.episode_returns):
+            self._move(context)
+        self.episode_returns = self.episode_returns + (rewards if context is None else context.wide(rewards))
         self.episode_lengths = self.episode_lengths + 1
         if not self._is_same_step and self._ended.any():  # for these, the step was a reset
-            self._restart(place)
-        self.prev_dones = namespace(place).logical_or(terminations, truncations)
-        self._ended = lift(None, self.prev_dones)
+            self._restart(context)
+        self.prev_dones = namespace(context).logical_or(terminations, truncations)
+        self._ended = to_context(None, self.prev_dones)
         if self._ended.any():
-            self._record(place, infos)
+            self._record(context, infos)
             if self._is_same_step:
-                self._restart(place)
+                self._restart(context)
         return observations, rewards, terminations, truncations, infos
 
-    def _move(self, place: Place | None) -> None:
+    def _move(self, context: ArrayContext | None) -> None:
         for name in _ON_DEVICE:
-            setattr(self, name, lift(place, getattr(self, name)))
+            setattr(self, name, to_context(context, getattr(self, name)))
 
-    def _restart(self, place: Place | None) -> None:
+    def _restart(self, context: ArrayContext | None) -> None:
         """Restart the statistics where an episode has ended."""
-        xp = namespace(place)
+        xp = namespace(context)
         for name in _ON_DEVICE[:2]:
             sums = getattr(self, name)
             setattr(self, name, xp.where(self.prev_dones, xp.zeros_like(sums), sums))
         self.episode_start_times[self._ended] = time.perf_counter()
 
-    def _record(self, place: Place | None, infos: dict[str, Any]) -> None:
+    def _record(self, context: ArrayContext | None, infos: dict[str, Any]) -> None:
         """Write the statistics of the episodes that ended."""
         key, mask = self._stats_key, f"_{self._stats_key}"
         if key in infos or mask in infos:
             raise ValueError(f"the info has the key {key!r} already: {list(infos)}")
-        xp, ended = namespace(place), self._ended
+        xp, ended = namespace(context), self._ended
         times = np.round(time.perf_counter() - self.episode_start_times, 6)
-        statistics = {"r": self.episode_returns, "l": self.episode_lengths, "t": lift(place, times)}
+        statistics = {"r": self.episode_returns, "l": self.episode_lengths, "t": to_context(context, times)}
         infos[key] = {
             name: xp.where(self.prev_dones, one, xp.zeros_like(one)) for name, one in statistics.items()
         }
         infos[mask] = self.prev_dones | self.prev_dones  # a copy, which the agent may write to
         self.episode_count += int(np.sum(ended))
         self.time_queue.extend(times[ended])
-        self.return_queue.extend(lift(None, self.episode_returns)[ended])
-        self.length_queue.extend(lift(None, self.episode_lengths)[ended])
+        self.return_queue.extend(to_context(None, self.episode_returns)[ended])
+        self.length_queue.extend(to_context(None, self.episode_lengths)[ended])

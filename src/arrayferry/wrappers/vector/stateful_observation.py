@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium.wrappers.vector import stateful_observation as theirs
 
-from arrayferry.wrappers._place import place_of
+from arrayferry.wrappers._context import context_of
 from arrayferry.wrappers._statistics import normalized, settle, update
 from arrayferry.wrappers.vector._batches import with_numpy_mask
 
@@ -23,9 +23,9 @@ class NormalizeObservation(theirs.NormalizeObservation):
 
     def observations(self, observations: Any) -> Any:
         """Normalize observations, and count them in the statistics if `update_running_mean` is True."""
-        if (place := place_of(observations)) is None:
+        if (context := context_of(observations)) is None:
             settle(self.obs_rms, None)
             return super().observations(observations)
         if self._update_running_mean:
-            update(self.obs_rms, place, observations)
-        return normalized(self.obs_rms, place, observations, self.epsilon)
+            update(self.obs_rms, context, observations)
+        return normalized(self.obs_rms, context, observations, self.epsilon)

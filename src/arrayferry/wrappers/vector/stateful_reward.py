@@ -7,7 +7,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import stateful_reward as theirs
 
 from arrayferry.wrappers._autoreset import autoreset_mode_of
-from arrayferry.wrappers._place import lift, namespace, place_of
+from arrayferry.wrappers._context import context_of, namespace, to_context
 from arrayferry.wrappers._resets import mask_of
 from arrayferry.wrappers._statistics import discounted, scaled, update
 from arrayferry.wrappers.vector._batches import with_numpy_mask
@@ -31,7 +31,7 @@ class NormalizeReward(theirs.NormalizeReward):
         mask = mask_of(with_numpy_mask(options), self.num_envs)
         found = self.env.reset(seed=seed, options=options)
         for name in ("accumulated_reward", "_prev_dones"):
-            before = lift(None, getattr(self, name))
+            before = to_context(None, getattr(self, name))
             was_reset = np.ones(self.num_envs, bool) if mask is None else mask
             setattr(self, name, np.where(was_reset, np.zeros_like(before), before))
         return found
@@ -39,20 +39,20 @@ class NormalizeReward(theirs.NormalizeReward):
     def step(self, actions: Any) -> Any:
         """Take a step, and normalize its rewards."""
         obs, reward, terminated, truncated, info = self.env.step(actions)
-        place = place_of(reward)
-        xp, before = namespace(place), lift(place, self.accumulated_reward)
-        total = discounted(place, before, self.gamma, terminated, reward)
+        context = context_of(reward)
+        xp, before = namespace(context), to_context(context, self.accumulated_reward)
+        total = discounted(context, before, self.gamma, terminated, reward)
         active = None
         if not self._is_same_step:  # where an episode ended in the last step, this one was a reset
-            active = lift(place, self._prev_dones) == 0
+            active = to_context(context, self._prev_dones) == 0
             total = xp.where(active, total, before)
-            active = None if place is None and active.all() else active
-        total = total.astype(np.float32) if place is None else total
+            active = None if context is None and active.all() else active
+        total = total.astype(np.float32) if context is None else total
         if self._update_running_mean:
-            update(self.return_rms, place, total, active)
+            update(self.return_rms, context, total, active)
         dones = xp.logical_or(terminated, truncated)
-        self._prev_dones = dones.astype(np.float32) if place is None else place.cast(dones, "float32")
+        self._prev_dones = dones.astype(np.float32) if context is None else context.cast(dones, "float32")
         self.accumulated_reward = (
             xp.where(dones, xp.zeros_like(total), total) if self._is_same_step else total
         )
-        return obs, scaled(self.return_rms, place, reward, self.epsilon), terminated, truncated, info
+        return obs, scaled(self.return_rms, context, reward, self.epsilon), terminated, truncated, info

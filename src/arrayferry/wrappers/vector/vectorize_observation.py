@@ -7,8 +7,8 @@ from gymnasium.wrappers.vector.vectorize_observation import TransformObservation
 
 from arrayferry.spaces.members import to_numpy
 from arrayferry.wrappers import transform_observation as single
+from arrayferry.wrappers._context import context_of
 from arrayferry.wrappers._fallback import ComputesWithNumpy
-from arrayferry.wrappers._place import place_of
 from arrayferry.wrappers.vector._batches import call_once
 
 if not TYPE_CHECKING:  # including names that newer versions add
@@ -47,11 +47,11 @@ class FlattenObservation(theirs.FlattenObservation):
 
     def observations(self, observations: Any) -> Any:
         """Return a flat observation for each environment."""
-        if (place := place_of(observations)) is None:
+        if (context := context_of(observations)) is None:
             return super().observations(observations)
         flatten: Any = self.wrapper.func
-        found = flatten.batch(place, observations, self.num_envs)
-        return place.asarray(super().observations(to_numpy(observations))) if found is None else found
+        found = flatten.batch(context, observations, self.num_envs)
+        return context.asarray(super().observations(to_numpy(observations))) if found is None else found
 
 
 class RescaleObservation(_Batched, theirs.RescaleObservation):

@@ -7,7 +7,7 @@ from gymnasium.wrappers.vector.vectorize_reward import TransformReward as Transf
 from gymnasium.wrappers.vector.vectorize_reward import VectorizeTransformReward as VectorizeTransformReward
 
 from arrayferry.wrappers import transform_reward as single
-from arrayferry.wrappers._place import place_of
+from arrayferry.wrappers._context import context_of
 
 if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.vector.vectorize_reward import *  # noqa: F403
@@ -27,4 +27,4 @@ class ClipReward(theirs.ClipReward):
         """Return rewards within the bounds."""
         clipped: Any = self.wrapper.func(rewards)
         # In their own dtype, as in Gymnasium, but not in their own memory.
-        return clipped if place_of(rewards) is not None else clipped.astype(rewards.dtype, copy=False)
+        return clipped if context_of(rewards) is not None else clipped.astype(rewards.dtype, copy=False)

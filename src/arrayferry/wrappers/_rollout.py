@@ -12,7 +12,7 @@ from arrayferry.spaces.members import to_numpy
 from arrayferry.wrappers._autoreset import reset_finished
 from arrayferry.wrappers._boundary import Boundary
 
-__all__ = ["Player", "player_of", "refuse_no_steps"]
+__all__ = ["RandomRollout", "rollout_of", "refuse_no_steps"]
 
 
 def refuse_no_steps(steps: Any) -> None:
@@ -21,7 +21,7 @@ def refuse_no_steps(steps: Any) -> None:
         raise OptionError(f"steps={steps!r} is not valid", "pass 1 or more")
 
 
-class Player:
+class RandomRollout:
     """Plays a Gymnasium environment, single or vector."""
 
     def __init__(self, env: Any) -> None:
@@ -57,7 +57,7 @@ class Player:
         reset_finished(env, terminated, truncated)
 
 
-class _ParallelPlayer(Player):
+class _ParallelRollout(RandomRollout):
     """Plays a parallel environment of PettingZoo, with an action for each live agent."""
 
     def __init__(self, env: Any) -> None:
@@ -89,7 +89,7 @@ class _ParallelPlayer(Player):
             self._look(*env.reset())
 
 
-class _TurnsPlayer(Player):
+class _TurnsRollout(RandomRollout):
     """Plays an AEC environment of PettingZoo, with an action for the agent whose turn it is."""
 
     def reset(self, env: Any, seed: int | None) -> None:
@@ -118,11 +118,11 @@ class _TurnsPlayer(Player):
         """Do nothing: `step` resets, because it has nothing to return without an agent."""
 
 
-def player_of(env: Any) -> Player:
-    """Return the player for an environment."""
+def rollout_of(env: Any) -> RandomRollout:
+    """Return the rollout for an environment."""
     if not callable(getattr(env, "action_space", None)):
-        return Player(env)
-    return _TurnsPlayer(env) if hasattr(env, "agent_iter") else _ParallelPlayer(env)
+        return RandomRollout(env)
+    return _TurnsRollout(env) if hasattr(env, "agent_iter") else _ParallelRollout(env)
 
 
 def _mask(*places: Any) -> Any:

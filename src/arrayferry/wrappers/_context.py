@@ -17,20 +17,20 @@ from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.members import to_numpy
 from arrayferry.wrappers._function import module_namespace
 
-__all__ = ["NUMPY", "Constant", "Place", "is_float", "lift", "namespace", "place_of"]
+__all__ = ["NUMPY", "Constant", "ArrayContext", "is_float", "to_context", "namespace", "context_of"]
 
 # Types of arrays and numbers that Gymnasium's own code handles, recognised without a lookup.
 NUMPY = frozenset({np.ndarray, np.float64, np.float32, np.int64, float, int, bool})
 
 
-class Place:
+class ArrayContext:
     """A framework other than NumPy, and one of its devices.
 
     Attributes:
         xp: the framework's array API namespace.
         framework: the framework.
         device: the device.
-        asarray: converts any value to this place, in memory of its own.
+        asarray: converts any value to this context, in memory of its own.
     """
 
     def __init__(self, framework: Framework, device: Any) -> None:
@@ -57,37 +57,37 @@ def is_float(array: Any) -> bool:
 
 
 @cache
-def _place(framework: Framework, device: Any) -> Place:
-    return Place(framework, device)
+def _context(framework: Framework, device: Any) -> ArrayContext:
+    return ArrayContext(framework, device)
 
 
-def place_of(value: Any) -> Place | None:
+def context_of(value: Any) -> ArrayContext | None:
     """Return where the arrays in a value are; None if they are NumPy's, or if there are none."""
     if type(value) in NUMPY:
         return None
     if isinstance(value, (dict, tuple, list, Mapping)):
         for one in value.values() if isinstance(value, (dict, Mapping)) else value:
-            if (place := place_of(one)) is not None:
-                return place
+            if (context := context_of(one)) is not None:
+                return context
         return None
     framework = framework_of(type(value))
     if framework is None or framework.name == "numpy":
         return None
     device = getattr(value, "device", None)
     # The "device" of an array spread over many is its sharding: JAX moves the other operands to it.
-    return _place(framework, None if hasattr(device, "device_set") else device)
+    return _context(framework, None if hasattr(device, "device_set") else device)
 
 
-def namespace(place: Place | None) -> ModuleType:
-    """Return the functions for arrays of a place: NumPy's for None."""
-    return np if place is None else place.xp
+def namespace(context: ArrayContext | None) -> ModuleType:
+    """Return the functions for arrays of a context: NumPy's for None."""
+    return np if context is None else context.xp
 
 
-def lift(place: Place | None, value: Any) -> Any:
-    """Return a value at a place; itself if it is already there."""
-    if place_of(value) is place:
+def to_context(context: ArrayContext | None, value: Any) -> Any:
+    """Return a value at a context; itself if it is already there."""
+    if context_of(value) is context:
         return value
-    return to_numpy(value) if place is None else place.asarray(value)
+    return to_numpy(value) if context is None else context.asarray(value)
 
 
 class Constant:
@@ -95,13 +95,13 @@ class Constant:
 
     def __init__(self, value: Any) -> None:
         self._value = value
-        self._place: Place | None = None
+        self._context: ArrayContext | None = None
         self._there: Any = None
 
-    def at(self, place: Place) -> Any:
-        """Return the value at a place."""
-        if self._place is not place:
-            self._place, self._there = place, lift(place, self._value)
+    def at(self, context: ArrayContext) -> Any:
+        """Return the value at a context."""
+        if self._context is not context:
+            self._context, self._there = context, to_context(context, self._value)
         return self._there
 
     def __reduce__(self) -> tuple[Any, ...]:
