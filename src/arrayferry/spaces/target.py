@@ -12,6 +12,7 @@ from gymnasium import spaces
 
 from arrayferry._core.convert import Converter
 from arrayferry._core.dtypes import dtype_name, promotes
+from arrayferry._core.framework import Placement
 from arrayferry.errors import FerryError
 from arrayferry.spaces.casting import cast_to_space
 from arrayferry.spaces.members import member_caster, numpy_converter, shape_of, to_numpy
@@ -107,9 +108,9 @@ class _ConvertedSpace:
         space: Any = self._original
         if isinstance(space, (spaces.Dict, spaces.Tuple)):
             return bool(super().contains(x))  # type: ignore[misc]  # their parts are converted, too
-        to = self._converter
+        device = self._converter.device
         try:
-            value = to_numpy(to.framework._batches.rows_here(x, to.device))
+            value = to_numpy(device.read(x) if isinstance(device, Placement) else x)
         except FerryError:
             return False
         cast = member_caster(space, numpy_converter())
