@@ -107,7 +107,7 @@ def test_jax_still_tells_whether_it_has_started(run_python):
     """Otherwise one that is only imported would be refused, too."""
     pytest.importorskip("jax")
     printed = run_python(
-        "from arrayferry._frameworks import jax as ours\n"
+        "from arrayferry._frameworks import _jax_private as ours\n"
         "import jax\n"
         "from jax._src.xla_bridge import backends_are_initialized\n"
         "print(ours.has_started(), jax.numpy.ones(1).sum(), ours.has_started())\n"

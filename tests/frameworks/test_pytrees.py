@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import arrayferry
-from arrayferry._frameworks import _pytrees
+from arrayferry._frameworks import _jax_private, _pytrees
 
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
@@ -158,8 +158,8 @@ def test_older_versions_of_jax_know_it_too():
         __name__ = "jax.tree_util"
 
     for cls, want in [(Registered, True), (Custom, True), (NotRegistered, False), (np.ndarray, False)]:
-        assert _pytrees._is_registered(Old(), cls) is want
-        assert _pytrees._is_registered(tree_util, cls) is want
+        assert _jax_private.is_pytree(Old(), cls) is want
+        assert _jax_private.is_pytree(tree_util, cls) is want
 
 
 def test_none_is_a_leaf_though_jax_has_it_as_a_node() -> None:

@@ -70,9 +70,9 @@ ELSEWHERE = {
     "_frameworks/paddle.py": "needs a process of its own",
     "_frameworks/warp.py": "needs warp-lang, which tests/field has",
     "_frameworks/_containers.py": "needs tensordict",
-    "_frameworks/_torch_rows.py": "needs several processes, which tests/scale has",
-    "_frameworks/_jax_put.py _put_split": "needs several processes",
-    "_frameworks/_jax_rows.py _plan": "needs several processes",
+    "wrappers/_rows/torch.py": "needs several processes, which tests/scale has",
+    "_frameworks/jax.py put_on": "needs several processes",
+    "wrappers/_rows/jax.py _plan": "needs several processes",
     "_core/leaf.py _from_device": "needs a GPU",
     "envs/dm_env.py _space": "needs Shimmy, which tests/field has",
 }

@@ -149,8 +149,8 @@ def test_frameworks_that_disagree_on_the_process_are_refused(monkeypatch):
 
 def test_a_torch_without_dtensors_is_refused(monkeypatch):
     tensors = pytest.importorskip("torch.distributed.tensor")
-    from arrayferry._frameworks._torch_rows import as_rows
+    from arrayferry.wrappers._rows.torch import rows_on
 
     monkeypatch.delattr(tensors, "DTensor", raising=False)
     with pytest.raises(DeviceError, match=r"no public DTensor[\s\S]*2\.5"):
-        as_rows((SimpleNamespace(get_coordinate=None), [None]), 4)
+        rows_on((SimpleNamespace(get_coordinate=None), [None]), 4)

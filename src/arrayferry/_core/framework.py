@@ -31,7 +31,7 @@ class Source(NamedTuple):
 
     Attributes:
         read: `(array)` to the cheapest NumPy array: a view, or fresh memory; None if it has no counterpart.
-        view: `(array)` to a view of its memory, or a `SharingError`.
+        view: the same for a view of its memory, or a `SharingError`.
         device_of: `(array)` to the device that it is on, where an action for it should go too; None for the
             default one.
         on_host: `(array)` to False if NumPy cannot see its memory.
@@ -42,7 +42,7 @@ class Source(NamedTuple):
     """
 
     read: Callable[[Any], Array | None]
-    view: Callable[[Any], Array] = no_view
+    view: Callable[[Any], Array | None] = no_view
     device_of: Callable[[Any], Any] = lambda array: None
     on_host: Callable[[Any], bool] = lambda array: True
     guard: Callable[[Any], AbstractContextManager[Any]] = lambda array: nullcontext()
@@ -102,6 +102,10 @@ class Placement(ABC):
     @abstractmethod
     def name(self) -> Any:
         """Return what `find_device` of the framework understands, for a record of what a user passed."""
+
+    @abstractmethod
+    def read(self, array: Any) -> Any:
+        """Return the part of an array that this process has; an array that is elsewhere as it is."""
 
 
 class Framework(ABC):

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from arrayferry._core.containers import register_named, register_registry
 from arrayferry._core.registry import register_framework
-from arrayferry._frameworks import _containers, _pytrees, numpy, torch
+from arrayferry._frameworks import _containers, _pytrees, jax, numpy, torch
 
 # In the order in which they are asked whether an array is theirs.
-for _framework in (numpy.NumPy, torch.Torch):
+for _framework in (numpy.NumPy, torch.Torch, jax.Jax):
     register_framework(_framework())
 
 for _name, _functions in _containers.NAMED.items():

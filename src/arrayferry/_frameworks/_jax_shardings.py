@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arrayferry._core.messages import with_article
-from arrayferry._frameworks._jax_rows import Rows, has_mesh
 from arrayferry.errors import DeviceError
 
 if TYPE_CHECKING:
     import jax
 
-__all__ = ["as_data", "from_data"]
+
+def has_mesh(device: Any) -> bool:
+    """Return whether a device is a sharding over the devices of a mesh."""
+    import jax
+
+    return isinstance(device, jax.sharding.NamedSharding) and isinstance(device.mesh, jax.sharding.Mesh)
 
 
-def as_data(sharding: jax.sharding.Sharding | Rows, name: Callable[[Any], str]) -> dict[str, Any]:
+def as_data(sharding: jax.sharding.Sharding, name: Callable[[Any], str]) -> dict[str, Any]:
     """Describe a sharding by the shape and axis names of its mesh, its spec, and the names of its devices."""
     import jax
 
-    if isinstance(sharding, Rows):
-        return {**as_data(sharding.sharding, name), "rows": sharding.count}
     memory = {"memory_kind": sharding.memory_kind}
     if isinstance(sharding, jax.sharding.SingleDeviceSharding):
         [device] = sharding.device_set
@@ -41,7 +43,7 @@ def as_data(sharding: jax.sharding.Sharding | Rows, name: Callable[[Any], str]) 
     raise DeviceError(what, "pass a device, or a jax.sharding.NamedSharding")
 
 
-def from_data(data: dict[str, Any], find: Callable[[str], Any]) -> jax.sharding.Sharding | Rows:
+def from_data(data: dict[str, Any], find: Callable[[str], Any]) -> jax.sharding.Sharding:
     """Return the sharding that `as_data` described, on the same devices or on as many others."""
     import jax
 
@@ -53,8 +55,7 @@ def from_data(data: dict[str, Any], find: Callable[[str], Any]) -> jax.sharding.
     mesh = jax.sharding.Mesh(np.array(devices).reshape(tuple(axes.values())), tuple(axes), axis_types=kinds)
     spec = [tuple(part) if isinstance(part, list) else part for part in data["spec"]]
     partition = jax.sharding.PartitionSpec(*spec)  # type: ignore[no-untyped-call]
-    sharding = jax.sharding.NamedSharding(mesh, partition, memory_kind=data["memory_kind"])
-    return Rows(sharding, data["rows"]) if "rows" in data else sharding
+    return jax.sharding.NamedSharding(mesh, partition, memory_kind=data["memory_kind"])
 
 
 def _devices(names: list[str], find: Callable[[str], Any]) -> list[Any]:

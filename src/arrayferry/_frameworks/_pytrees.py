@@ -14,6 +14,7 @@ from typing import Any
 
 from arrayferry._core.objects import Functions
 from arrayferry._core.walk import Attribute
+from arrayferry._frameworks._jax_private import is_pytree
 
 __all__ = ["find_pytree"]
 
@@ -26,7 +27,7 @@ def find_pytree(cls: type, own: Functions | None) -> Functions | None:
         own: the functions that flatten and unflatten all attributes of a dataclass.
     """
     tree_util = sys.modules.get("jax.tree_util")  # whoever has registered a class has imported it
-    if tree_util is None or cls is type(None) or not _is_registered(tree_util, cls):
+    if tree_util is None or cls is type(None) or not is_pytree(tree_util, cls):
         return None  # to JAX, None is a node without children; here it stays what it is
 
     def flatten(old: Any) -> tuple[_Children, list[Any]]:
@@ -70,10 +71,3 @@ def _name(key: Any) -> Any:
     if hasattr(key, "name"):
         return Attribute(key.name)
     return getattr(key, "key", getattr(key, "idx", key))
-
-
-def _is_registered(tree_util: Any, cls: type) -> bool:
-    if hasattr(tree_util, "is_tree_node"):
-        return bool(tree_util.is_tree_node(cls))
-    # Older versions of JAX can tell this only for an object, not for a class.
-    return cls in getattr(sys.modules.get("jax._src.tree_util"), "_registry", ())

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from arrayferry._frameworks._jax_private import mapped_axes
 from arrayferry._in_jit.declared import Array, Leaf
 from arrayferry.errors import UnsupportedError
 
@@ -102,12 +103,7 @@ def _run(function: Function, outs: list[Array], args: list[Array]) -> None:
 
 def _refuse_mapped(name: str) -> None:
     """Refuse to be traced under `pmap` or `shard_map`."""
-    import jax
-
-    names: Any = jax.sharding.get_abstract_mesh().manual_axes
-    if jax.__version_info__ < (0, 8):  # where `pmap` has no mesh
-        names = names or getattr(jax, "core").unsafe_get_axis_names_DO_NOT_USE()  # noqa: B009
-    if names:
+    if mapped_axes():
         what = f"{name} cannot be under pmap or shard_map: there is one environment, not one for each device"
         raise UnsupportedError(what, "call it outside of them, in jit, and pass on what it returns")
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import AutoresetMode
 
-from arrayferry._frameworks.jax import has_started
+from arrayferry._frameworks._jax_private import has_started
 from arrayferry.errors import OptionError, WorkerError
 from arrayferry.scale._block import Block
 from arrayferry.scale._driver import State, Worker, warn_of_failure

@@ -108,9 +108,9 @@ class _ConvertedSpace:
         space: Any = self._original
         if isinstance(space, (spaces.Dict, spaces.Tuple)):
             return bool(super().contains(x))  # type: ignore[misc]  # their parts are converted, too
-        to = self._converter
+        device = self._converter.device
         try:
-            value = to_numpy(to.device.read(x) if isinstance(to.device, Placement) else x)
+            value = to_numpy(device.read(x) if isinstance(device, Placement) else x)
         except FerryError:
             return False
         cast = member_caster(space, numpy_converter())

@@ -1,4 +1,4 @@
-"""Arrays that reach JAX by its private part are as those that `device_put` makes, whatever is set."""
+"""Arrays that reach JAX by its private function are as those that `device_put` makes, whatever is set."""
 
 from contextlib import nullcontext
 
@@ -12,8 +12,8 @@ from arrayferry._core.dtypes import STANDARD
 jax = pytest.importorskip("jax")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
-from arrayferry._frameworks import _jax_put  # noqa: E402
-from arrayferry._frameworks.jax import FRAMEWORK  # noqa: E402
+from arrayferry._frameworks import _jax_private  # noqa: E402
+from arrayferry._frameworks import jax as ours  # noqa: E402
 
 
 def values(number=1.0):
@@ -39,12 +39,12 @@ def converter():
 
 
 @pytest.mark.needs("jax>=0.8")  # where they are used
-def test_the_private_parts_are_where_they_were():
-    """Without them all works, ten times slower: then look where they have gone."""
-    assert None not in _jax_put._private_parts()
+def test_the_private_function_is_where_it_was():
+    """Without it all works, ten times slower: then look where it has gone."""
+    assert _jax_private.batched_device_put() is not None
 
 
-@pytest.mark.parametrize("name", sorted(FRAMEWORK.dtypes(None)))
+@pytest.mark.parametrize("name", sorted(ours.Jax().target(None).dtypes()))
 def test_they_make_what_device_put_makes(converter, name):
     try:
         dtype = np.dtype(name) if name in STANDARD else np.dtype(getattr(ml_dtypes, name))
@@ -70,22 +70,42 @@ def test_memory_of_another_kind():
             assert (found.aval, found.sharding) == (plain.aval, plain.sharding), kind
 
 
-def test_where_jax_has_them_no_more(monkeypatch):
-    monkeypatch.setattr(_jax_put, "_private_parts", lambda: (None, None))
-    monkeypatch.setattr(_jax_put, "_places", {})
-    put = _jax_put.put_on.__wrapped__(None, lambda: None)
+def test_where_jax_has_it_no_more(monkeypatch):
+    monkeypatch.setattr(_jax_private, "batched_device_put", lambda: None)
+    monkeypatch.setattr(_jax_private, "plans", {})
+    put = ours.put_on.__wrapped__(None)
     for _ in range(3):
         assert put(np.arange(3, dtype=np.float32)).tolist() == [0, 1, 2]
-    assert not _jax_put._places
+    assert not _jax_private.plans
+
+
+def test_only_the_first_array_of_a_shape_is_put_by_jaxs_own_function():
+    shapes = []
+
+    def put(array):
+        shapes.append(array.shape)
+        return jax.device_put(array)
+
+    put_faster = _jax_private.faster(put)
+    for size in (2, 3, 2, 3, 0, 0):
+        assert put_faster(np.zeros(size, np.float32)).shape == (size,)
+    assert shapes == [(2,), (3,), (0,)] or _jax_private.batched_device_put() is None
+
+
+def test_the_table_of_shapes_does_not_grow_without_bound(monkeypatch):
+    monkeypatch.setattr(_jax_private, "plans", {})
+    monkeypatch.setattr(_jax_private, "_MANY_PLANS", 4)
+    put = ours.put_on(None)
+    for size in range(20):
+        assert put(np.zeros(size, np.float32)).shape == (size,)
+        assert len(_jax_private.plans) <= 4
 
 
 def test_a_refusal_is_told_without_what_came_before_it(monkeypatch):
-    def refuse():
-        raise arrayferry.errors.DeviceError("forked", "start it otherwise")
-
-    monkeypatch.setattr(_jax_put, "_places", {})
+    monkeypatch.setattr(_jax_private, "plans", {})
+    monkeypatch.setattr(ours, "_forked", True)
     with pytest.raises(arrayferry.errors.DeviceError) as caught:
-        _jax_put.put_on.__wrapped__(None, refuse)(np.zeros(3, np.float32))
+        ours.put_on(None)(np.zeros(3, np.float32))
     assert caught.value.__context__ is None
 
 
@@ -222,7 +242,7 @@ def f(x):
     except arrayferry.errors.UnsupportedError:
         return x
 jax.jit(f)(1.0)
-from arrayferry._frameworks._jax_put import array_type
+from arrayferry._frameworks.jax import array_type
 print(array_type() is type(jax.numpy.ones(3)))
 """
     assert run_python(code) == "True\n"

@@ -6,17 +6,29 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from arrayferry._core.framework import Placement, Target
+from arrayferry._frameworks.torch import Torch
 from arrayferry.errors import DeviceError, UnsupportedError
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Rows", "as_rows"]
+
+def rows_on(spec: Any, count: int) -> Rows | None:
+    """Return the place for batches of `count` rows: for a pair of a mesh and its placements; else None."""
+    if isinstance(spec, Rows):
+        return Rows(spec.mesh, spec.placements, count)
+    if not isinstance(spec, (tuple, list)) or len(spec) != 2 or not hasattr(spec[0], "get_coordinate"):
+        return None
+    mesh, placements = spec
+    if not isinstance(placements, (tuple, list)):
+        raise DeviceError(f"{placements!r} is not a list of placements", "pass a list: (mesh, [Shard(0)])")
+    return Rows(mesh, tuple(placements), count)
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The device for the rows of a vector environment: a `DeviceMesh` and placements on it.
+class Rows(Placement):
+    """The place for the rows of a vector environment: a `DeviceMesh` and placements on it.
 
     A tensor with as many rows as this process has becomes its part of a DTensor that has the rows of all
     processes. Any other tensor stays a plain one.
@@ -52,13 +64,32 @@ class Rows:
             raise DeviceError(what, "build the mesh from all processes that step environments")
 
     @cached_property
-    def device(self) -> torch.device:
-        """The device of this process."""
+    def local(self) -> torch.device:
+        """The device of this process, for all other tensors."""
         import torch
 
         return torch.device(self.mesh.device_type)
 
-    def join(self, tensor: torch.Tensor) -> torch.Tensor:
+    def target(self) -> Target:
+        """Return how tensors with these rows become DTensors, and all others stay plain ones."""
+        local = Torch().target(self.local)
+        within, from_bits, share = local.within, local.from_bits, local.share
+        assert within is not None and from_bits is not None
+
+        return local._replace(
+            take=lambda array: self._join(local.take(array)),
+            result_type=None,
+            from_bits=lambda bits, name: self._join(from_bits(self.read(bits), name)),
+            share=None if share is None else lambda array: self._join(share(array)),
+            within=lambda tensor, dtype: self._join(within(self.read(tensor), dtype)),
+            holds=lambda tensor: local.holds(self.read(tensor)),
+        )
+
+    def name(self) -> Rows:
+        """Return itself: torch can pickle a mesh."""
+        return self
+
+    def _join(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return this process's batch as its part of the DTensor of all processes; any other tensor as is."""
         from torch.distributed.tensor import DTensor
 
@@ -88,15 +119,3 @@ class Rows:
             return False
         pairs = zip(tensor.placements, self.placements)
         return all(placement == ours or placement.is_replicate() for placement, ours in pairs)
-
-
-def as_rows(spec: Any, count: int) -> Rows | None:
-    """Return the `Rows` for a pair of a mesh and its placements; None for anything else."""
-    if isinstance(spec, Rows):
-        return Rows(spec.mesh, spec.placements, count)
-    if not isinstance(spec, (tuple, list)) or len(spec) != 2 or not hasattr(spec[0], "get_coordinate"):
-        return None
-    mesh, placements = spec
-    if not isinstance(placements, (tuple, list)):
-        raise DeviceError(f"{placements!r} is not a list of placements", "pass a list: (mesh, [Shard(0)])")
-    return Rows(mesh, tuple(placements), count)

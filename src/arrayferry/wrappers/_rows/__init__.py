@@ -15,33 +15,44 @@ from gymnasium.vector import VectorEnv
 
 from arrayferry._core.containers import container_of, registered_container
 from arrayferry._core.convert import Converter, is_registered
-from arrayferry._core.framework import Framework
+from arrayferry._core.framework import Framework, Placement
 from arrayferry._core.registry import decide_framework
 from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import Handler, Slot, key_text, unchanged, walk
+from arrayferry._frameworks.jax import Jax
+from arrayferry._frameworks.torch import Torch
 from arrayferry.spaces.casting import rebuilt, subspaces
+from arrayferry.wrappers._rows import jax, torch
 
-__all__ = ["batch_devices", "converted_by", "row_reader", "split_observation"]
-
+__all__ = ["batch_devices", "converted_by", "restored", "row_reader", "split_observation"]
 
 def batch_devices(framework: Framework, spec: Any, env: Any) -> tuple[Any, Any]:
     """Return where an environment's batches go, and where everything else goes: usually the same device."""
-    is_vector = isinstance(env, VectorEnv)
-    return framework._batches.split(spec, env.num_envs) if is_vector else (spec, spec)
+    rows = None
+    if isinstance(env, VectorEnv) and isinstance(framework, Jax):
+        rows = jax.rows_on(spec, env.num_envs)
+    elif isinstance(env, VectorEnv) and isinstance(framework, Torch):
+        rows = torch.rows_on(spec, env.num_envs)
+    return (spec, spec) if rows is None else (rows, rows.local)
+
+
+def restored(spec: Any) -> Any:
+    """Return the place of rows that a record describes; any other device as it is."""
+    return jax.rows_in(spec) if isinstance(spec, dict) and "rows" in spec else spec
 
 
 def row_reader(name: str, to_agent: Converter) -> Callable[[Any], Any]:
     """Return a function that replaces the agent's arrays in a value with this process's rows of them."""
-    framework, device = to_agent.framework, to_agent.device
+    place: Placement = to_agent.device
+
+    def read(array: Any, owned: bool) -> Any:
+        return place.read(array)
 
     def decide(cls: type) -> Handler:
         if is_registered(cls):
             return registered_container(cls) or unchanged
-        if (found := decide_framework(cls)) is not None:
-            is_theirs = found is framework
-            return (
-                (lambda array, owned: framework._batches.rows_here(array, device)) if is_theirs else unchanged
-            )
+        if (framework := decide_framework(cls)) is not None:
+            return read if framework is to_agent.framework else unchanged
         return container_of(cls) or unchanged
 
     slots, handlers = (Slot(name),), TypeCache(decide)

@@ -1,7 +1,8 @@
-"""Rows of a batch on many devices: each process has some of them, and knows where the others are."""
+"""Rows of a batch on many devices of JAX: each process has some of them, and knows where the others are."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
@@ -9,25 +10,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arrayferry._core.framework import Array
+from arrayferry._core.framework import Array, Placement, Target
+from arrayferry._frameworks import _jax_private
+from arrayferry._frameworks._jax_shardings import has_mesh
+from arrayferry._frameworks.jax import Jax, array_type, is_on, refuse_if_forked
 from arrayferry.errors import DeviceError, UnsupportedError
 
 if TYPE_CHECKING:
     import jax
 
-__all__ = ["Rows", "has_mesh"]
+_jax = Jax()
 
 
-def has_mesh(device: Any) -> bool:
-    """Return whether a device is a sharding over the devices of a mesh."""
-    import jax
-
-    return isinstance(device, jax.sharding.NamedSharding) and isinstance(device.mesh, jax.sharding.Mesh)
+def rows_on(spec: Any, count: int) -> Rows | None:
+    """Return the place for batches of `count` rows; None if it is a single device."""
+    sharding = spec.sharding if isinstance(spec, Rows) else _jax.find_device(spec)
+    return Rows(sharding, count) if has_mesh(sharding) else None
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The device for the rows of a vector environment: one sharding for the rows of all processes.
+class Rows(Placement):
+    """The place for the rows of a vector environment: one sharding for the rows of all processes.
 
     An array with as many rows as this process has is split; it becomes the process's part of an array that
     has the rows of all processes. Any other array goes to one device.
@@ -94,40 +97,80 @@ class Rows:
         return {device: slice(start, start + size) for device, start in starts.items()}
 
     @cached_property
-    def first(self) -> jax.Device:
+    def local(self) -> jax.Device:
         """The device for all other arrays."""
         return next(iter(self.indices))
 
-    def holds(self, array: Any) -> bool:
+    def target(self) -> Target:
+        """Return how arrays with these rows are split, and how all others are made on one device."""
+        local, put_rows = _jax.target(self.local), self._put_rows
+
+        def within(array: jax.Array, dtype: str | None) -> jax.Array | None:
+            if self._has_rows(array) and not self._is_split(array):
+                copy = copy_anywhere(array, dtype)  # because a piece may be the whole array
+                return None if copy is None else self.join(copy).block_until_ready()
+            return copy_anywhere(array, dtype) if self._is_split(array) else copy_here(array, dtype)
+
+        copy_anywhere: Any = _jax.target(None).within
+        copy_here: Any = local.within
+        return local._replace(
+            take=lambda array: put_rows(array) if self._has_rows(array) else local.take(array),
+            share=None,
+            within=within,
+            holds=lambda array: self._is_split(array) or (not self._has_rows(array) and local.holds(array)),
+        )
+
+    @cached_property
+    def _put_rows(self) -> Callable[[Array], jax.Array]:
+        return _jax_private.faster(self.join, self.indices)
+
+    def _has_rows(self, array: Any) -> bool:
         """Return whether an array has a row for each environment of this process."""
         return bool(array.shape[:1] == (self.count,))
+
+    def _is_split(self, array: jax.Array) -> bool:
+        """Return whether an array has the rows of all processes, where they belong."""
+        return is_on(self.sharding, array) and array.shape[:1] == (self.total,)
 
     def join(self, array: Any) -> jax.Array:
         """Return this process's batch as its part of the array of all processes."""
         import jax
 
+        refuse_if_forked()
         single, kind = jax.sharding.SingleDeviceSharding, self.sharding.memory_kind
         places = {single(device, memory_kind=kind): index for device, index in self.indices.items()}
         parts = [jax.device_put(array[index], place) for place, index in places.items()]
         shape = (self.total, *array.shape[1:])
         return jax.make_array_from_single_device_arrays(shape, self.sharding, parts)
 
-    def read(self, array: jax.Array) -> Any:
+    def read(self, array: Any) -> Any:
         """Return this process's rows of an array with those of all processes; any other array as it is."""
-        if array.shape[:1] != (self.total,) or len(array.sharding.device_set) == 1 or array.is_deleted():
+        if type(array) is not array_type() or array.shape[:1] != (self.total,) or array.is_deleted():
             return array
-        if (plan := _plan(self, array.sharding, array.shape)) is None:
+        if len(array.sharding.device_set) == 1 or (plan := _plan(self, array.sharding, array.shape)) is None:
             return array
         positions, own = plan
         parts: list[Array] = [np.asarray(array.addressable_data(position)) for position in positions]
         rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
         return rows if own is None else rows[own]
 
+    def name(self) -> Any:
+        """Return the sharding as plain data, together with how many rows this process has."""
+        return {**_jax.device_name(self.sharding), "rows": self.count}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return rows_in, (self.name(),)
+
     @cached_property
     def numbers(self) -> Array:
         """The numbers of this process's rows among those of all processes."""
         size = self.count // len(self._here)
         return np.concatenate([np.arange(part * size, (part + 1) * size) for part in self._here])
+
+
+def rows_in(data: dict[str, Any]) -> Rows:
+    """Return what `Rows.name` described."""
+    return Rows(_jax.find_device(data), data["rows"])
 
 
 @lru_cache(1024)
