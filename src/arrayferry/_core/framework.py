@@ -93,15 +93,11 @@ class Target(NamedTuple):
 
 
 class Placement(ABC):
-    """A place for arrays that is more than one device, such as many: it says itself how they are made there."""
+    """A place that is more than one device. It says itself how arrays are made there, and can be pickled."""
 
     @abstractmethod
     def target(self) -> Target:
         """Return how arrays are made there."""
-
-    @abstractmethod
-    def name(self) -> Any:
-        """Return what `find_device` of the framework understands, for a record of what a user passed."""
 
     @abstractmethod
     def read(self, array: Any) -> Any:

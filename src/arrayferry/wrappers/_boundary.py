@@ -50,7 +50,7 @@ from arrayferry.wrappers._actions import (
 )
 from arrayferry.wrappers._detect import arrays_in, known_framework, suggested_framework
 from arrayferry.wrappers._numbers import each_flag, each_flag_array, each_number, flag_of, number_of
-from arrayferry.wrappers._rows import batch_devices, converted_by, restored, row_reader, split_observation
+from arrayferry.wrappers._rows import batch_devices, converted_by, row_reader, split_observation
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -113,7 +113,6 @@ class Boundary:
         self._env, self._action_name = env, action_name
         self._scalars: Literal["python", "target"] = scalars
         self._reward_dtype = known_dtype(reward_dtype)
-        env_device = restored(env_device)
         self._env_device, self.target_device = env_device, target_device
         self._is_learning, self._has_assumed, self.has_answered = env_xp is None, False, False
         self._warned: set[str] = set()
@@ -420,10 +419,8 @@ class Boundary:
 
 def _name_of_device(device: Any) -> Any:
     """Return the name of a device of any imported framework."""
-    if device is None or isinstance(device, (str, dict)):
+    if device is None or isinstance(device, (str, dict, Placement)):
         return device
-    if isinstance(device, Placement):
-        return device.name()
     for framework in registered().values():
         if framework.modules[0] in sys.modules:
             with suppress(FerryError):
