@@ -21,7 +21,7 @@ WRONG = {
     "explain CartPole-v1 --copy sometimes": "invalid choice: 'sometimes'",
     "explain CartPol-v1": "CartPol-v1 cannot be made: Environment `CartPol` doesn't exist. Did you mean",
     "explain CartPole-v1 --to nump": "did you mean 'numpy'?",
-    "explain CartPole-v1 --to numpy --device cuda:7": "NumPy has no device 'cuda:7' here",
+    "explain CartPole-v1 --to numpy --device cuda:7": "numpy has no device 'cuda:7' here",
     "explain CartPole-v1 --to numpy --dtypes float64": "write old=new",
     "explain CartPole-v1 --to numpy --dtypes float64=floot": "'floot'",
     "bench CartPol-v1 --to numpy": "Did you mean: `CartPole`",

@@ -27,8 +27,8 @@ def only(explanation):
 def test_what_nobody_holds_is_taken_over(name):
     leaf = only(arrayferry.explain(np.zeros(64, np.float32), name))
     assert leaf.memory in ("taken over", "copied")
-    framework = arrayferry.Converter(name).framework
-    if framework._fast.from_private(None) is not None and not framework._fast.alignment:  # else it is luck
+    target = arrayferry.Converter(name).target
+    if target.share is not None and not target.alignment:  # else it is luck
         # Until Python 3.11, whoever calls a function holds its arguments while it runs.
         held = sys.version_info < (3, 11)
         assert leaf.verdict == ("copied: you still hold it" if held else "taken over: nobody else holds it")

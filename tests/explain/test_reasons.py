@@ -9,14 +9,14 @@ from hypothesis import given
 
 import arrayferry
 from arrayferry._core import ownership
-from arrayferry._core.ownership import obstacle_to_taking
+from arrayferry._core.ownership import TAKING, obstacle
 from arrayferry._explain.reasons import REASONS
 from structures import arrays
 
 
 @given(array=arrays())
 def test_obstacles_are_those_of_the_converter(array):
-    is_other = obstacle_to_taking(array) not in ("", "weak-reference")  # which is asked with the count
+    is_other = obstacle(array, TAKING) not in ("", "weak-reference")  # which is asked with the count
     assert is_other != ownership.can_be_taken(array)
 
 
@@ -33,7 +33,7 @@ def test_every_obstacle_has_its_text():
         "subclass": np.zeros(2).view(np.recarray),
         "objects": np.zeros(2, object),
     }
-    assert {code: obstacle_to_taking(array) for code, array in found.items()} == {
+    assert {code: obstacle(array, TAKING) for code, array in found.items()} == {
         code: code for code in found
     }
     assert found.keys() <= REASONS.keys()

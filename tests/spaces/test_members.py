@@ -34,7 +34,7 @@ def assert_same(found, expected):
 def test_fast_cast_of_numbers_is_the_general_one(make, number):
     action = convert(np.array(number), make) if isinstance(make, str) else make(number)
     boundary = entering(spaces.Discrete(3))
-    assert_same(boundary.convert_action(action), boundary._convert_any_action(action))
+    assert_same(boundary.convert_action(action), boundary.state.convert_any_action(action))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_fast_cast_of_any_action_is_the_general_one(space, action):
         except Exception as error:
             return repr(error)
 
-    found, expected = outcome(boundary.convert_action), outcome(boundary._convert_any_action)
+    found, expected = outcome(boundary.convert_action), outcome(boundary.state.convert_any_action)
     assert repr(found) == repr(expected)
     assert type(found) is type(expected)
 
@@ -83,7 +83,7 @@ def test_actions_of_a_narrower_dtype_become_members(old):
     action = convert(np.array([1, 0, 1], old), "torch")
     boundary = entering(space, "torch")
     found = boundary.convert_action(action)
-    assert_same(found, boundary._convert_any_action(action))
+    assert_same(found, boundary.state.convert_any_action(action))
     assert found in space
     action[0] = 0
     assert found[0] == 1

@@ -92,7 +92,7 @@ def test_an_inner_conversion_of_gymnasiums_is_asked() -> None:
     theirs = gym.wrappers.ArrayConversion(Holder(torch.zeros(2)), env_xp=torch, target_xp=jnp)
     boundary = arrayferry.wrap(theirs, "numpy")._boundary
     boundary.convert_action(np.ones(2, np.float32))
-    assert boundary.incoming.framework.name == "jax"
+    assert boundary.state.to_env.framework.name == "jax"
 
 
 def test_gymnasiums_jax_environments_are_known_by_their_class() -> None:
@@ -341,13 +341,13 @@ def test_an_action_space_that_is_made_anew_whenever_it_is_asked_for() -> None:
     wrapped = arrayferry.wrap(env, "torch")
     wrapped.reset()
     wrapped.step(torch.tensor(1))
-    known = wrapped._boundary.action_space
+    known = wrapped._boundary.state.action_space
     wrapped.step(torch.tensor(2))
     assert type(env.given[-1]) is np.int64
-    assert wrapped._boundary.action_space is known  # an equal one is the same
+    assert wrapped._boundary.state.action_space is known  # an equal one is the same
     env.count = 5
     wrapped.step(torch.tensor(4))
-    assert (type(env.given[-1]), wrapped._boundary.action_space.n) == (np.int64, 5)
+    assert (type(env.given[-1]), wrapped._boundary.state.action_space.n) == (np.int64, 5)
 
 
 def test_the_action_space_of_a_wrapper_that_computes_it() -> None:

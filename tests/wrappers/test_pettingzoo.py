@@ -335,7 +335,7 @@ def test_agents_that_are_gone_are_forgotten() -> None:
     env.step({"a": 1, "b": 1})
     base.agents = ["b"]
     env.reset()
-    assert list(env._boundary._agents) == ["b"]
+    assert list(env._boundary.state.agents) == ["b"]
 
 
 def test_the_action_space_is_the_one_that_the_agent_has_now() -> None:

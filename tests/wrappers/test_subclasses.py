@@ -155,7 +155,7 @@ def test_the_attributes_are_those_that_gymnasium_has(kind: str) -> None:
 @pytest.mark.parametrize("name", targets())
 def test_the_namespaces_are_the_environments_and_the_agents(name: str) -> None:
     for wrapped in (ArrayConversion(Counting(), name, "numpy"), ArrayConversion(Counting(), "numpy", name)):
-        assert arrayferry.Converter(wrapped._env_xp).framework is wrapped._boundary.incoming.framework
+        assert arrayferry.Converter(wrapped._env_xp).framework is wrapped._boundary.state.to_env.framework
         assert arrayferry.Converter(wrapped._target_xp).framework is wrapped._boundary.outgoing.framework
 
 

@@ -31,10 +31,10 @@ def _rules(out: Sequence[Leaf], converter: Converter, vector: bool) -> Iterator[
         total = size(sum(leaf.nbytes for leaf in wide))
         yield f"float64 in {_named(wide)} ({total}): dtypes={{'float64': 'float32'}} halves it"
     narrowed = [leaf for leaf in out if leaf.reason == "no-dtype"]
-    if narrowed and target.wider:
-        yield f"{_named(narrowed)}: narrowed. To keep all bits: {target.wider}"
+    if narrowed and target.widening_hint:
+        yield f"{_named(narrowed)}: narrowed. To keep all bits: {target.widening_hint}"
     held = [leaf for leaf in out if leaf.reason in ("held", "container-held") and leaf.nbytes >= _WORTH_IT]
-    if held and not target._fast.alignment and converter.device is None:
+    if held and not converter.target.alignment and converter.device is None:
         total = size(sum(leaf.nbytes for leaf in held))
         why = "copied, because others hold it"
         yield f"{_named(held)}: {total} {why}. copy=False shares it, if neither side writes"

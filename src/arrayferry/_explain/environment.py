@@ -95,9 +95,9 @@ class _Run:
         laps: dict[str, list[float]] = {"action": [], "step": [], "out": []}
         for _ in range(steps):
             action = self._sample()
-            incoming = self.rollout.boundary(self._boundary)
+            boundary = self.rollout.boundary(self._boundary)
             start = perf_counter()
-            member = incoming.convert_action(action)
+            member = boundary.convert_action(action)
             converted = perf_counter()
             box = [self.rollout.step(self._env, member)]
             stepped = perf_counter()
@@ -115,10 +115,11 @@ class _Run:
     def leaves_of_step(self, seconds: float) -> list[Leaf]:
         """Take a step, and return what became of its leaves; `seconds` is the time that an action takes."""
         action = self._sample()
-        incoming = self.rollout.boundary(self._boundary)
-        member = incoming.convert_action(action)
-        leaves = _action_leaves(action, member, incoming.incoming, seconds)
+        boundary = self.rollout.boundary(self._boundary)
+        member = boundary.convert_action(action)
+        leaves = _action_leaves(action, member, boundary.state.to_env, seconds)
         box = [*checked("step", STEP, self.rollout.step(self._env, member))]
+        self._boundary.learn_from(box)
         if self.is_vector:
             leaves += record(self.outgoing, box, STEP, _HOLDER)
             self.rollout.start_again(self._env, *box[2:4])

@@ -89,18 +89,19 @@ def record(converter: Converter, box: list[Any], names: Sequence[str], holder: s
             found, flatten=partial(call, found.flatten, 1), unflatten=partial(call, found.unflatten, -1)
         )
 
-    def visit(path: str, value: Any, references: int | None, action: Callable[[Any, bool], Any]) -> Any:
+    def visit(path: str, value: Any, references: int | None, handler: Any) -> Any:
         reason = reason_to_copy(converter, value, references)
         if reason == "container-held" and depth[0]:
             reason = "container-uncounted"
         owned = references is not None and references <= ownership.unshared
         try:
-            found = action(value, owned)
+            route = route_of(converter, value)
+            found = route(value, owned)
         except FerryError as error:
             leaves.append(leaf_of(path, value, value, converter, reason, holder, error))
             return value
         if type(found) is not Container:
-            leaf = leaf_of(path, value, found, converter, reason, holder)
+            leaf = leaf_of(path, value, found, converter, reason, holder, route=route)
             # What was taken over is handed in as it came: in a box that is its only holder.
             is_taken = leaf.memory == "taken over" and isinstance(value, np.ndarray)
             new_box = lambda: [value.copy() if is_taken else value]  # noqa: E731
@@ -122,6 +123,13 @@ def fastest(converter: Converter, new_box: Callable[[], list[Any]]) -> float:
     return min(laps)
 
 
+def route_of(converter: Converter, value: Any) -> Any:
+    """Return the route that a leaf takes; a function without steps, if one is registered for its type."""
+    handler = converter._handlers[type(value)]
+    resolve = getattr(handler, "resolve", None)
+    return handler if resolve is None else resolve(value)
+
+
 def leaf_of(
     path: str,
     value: Any,
@@ -130,8 +138,9 @@ def leaf_of(
     reason: str,
     holder: str,
     error: FerryError | None = None,
+    route: Any = None,
 ) -> Leaf:
-    """Return what became of a value; `reason` is why it was copied, if it was."""
+    """Return what became of a value by a route; `reason` is why it was copied, if it was."""
     if error is not None:
         memory, reason = "refused", "refused"
     elif found is KEEP:
@@ -148,21 +157,23 @@ def leaf_of(
         source=source and source.name,
         target=target.name,
         device=converter.device_name,
-        alignment=target._fast.alignment,
+        alignment=converter.target.alignment,
         holder=holder,
         holds="hold" if holder == "you" else "holds",
         error=error and error.what,
     )
-    through = () if memory in ("left alone", "refused") else converter._leaf.route(value, source)
+    steps: tuple[str, ...] = ()
+    if memory not in ("left alone", "refused"):
+        steps = getattr(route or route_of(converter, value), "steps", ("python", target.name))
     if reason == "number":
-        through = (*through[:1], "numpy" if isinstance(found, np.generic) else "python")
+        steps = (*steps[:1], "numpy" if isinstance(found, np.generic) else "python")
     shape = getattr(value, "shape", None)
     shape = None if shape is None else tuple(shape)
     nbytes = 0
     with ignore_errors():  # some frameworks lack it, and some arrays have no values
         nbytes = int(value.nbytes)
     hint = error.hint if error else ""
-    return Leaf(path, shape, before, after, through, memory, reason, why, nbytes, hint=hint)
+    return Leaf(path, shape, before, after, steps, memory, reason, why, nbytes, hint=hint)
 
 
 def _outcome(value: Any, found: Any, converter: Converter, reason: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from arrayferry._core import ownership
 from arrayferry._core.convert import Converter
 from arrayferry._core.framework import Array, Framework
 from arrayferry._core.interruptions import ignore_errors
-from arrayferry._core.registry import framework_of
+from arrayferry._core.registry import framework_of, source_of
 
 __all__ = ["REASONS", "have_common_memory", "reason_to_copy"]
 
@@ -19,17 +19,8 @@ REASONS: dict[str, str] = {
     "unheld": "nobody else holds it",
     "copy-false": "copy=False",
     "already-member": "it is a member of the action space already",
-    # copied: the codes of `ownership.obstacle_to_taking`
-    "subclass": "{a_type} may carry more than its values",
-    "view": "it is a view of other memory",
-    "read-only": "it is read-only",
-    "byte-order": "it is not in native byte order",
-    "not-contiguous": "it is not in C order",
-    "unaligned": "its elements are not aligned",
-    "weak-reference": "somebody has a weak reference to it",
-    "odd-strides": "its strides are odd, along an axis of fewer than two elements",
-    "objects": "it contains objects",
-    # copied: other reasons
+    # copied
+    **{code: ownership.OBSTACLES[code][0] for code in ownership.TAKING},
     "copy-true": "copy=True",
     "uncounted": "this Python cannot tell whether anybody else holds it",
     "container-held": "{holder} still {holds} the container it is in",
@@ -71,8 +62,8 @@ def reason_to_copy(converter: Converter, array: Any, references: int | None) -> 
     source = framework_of(type(array))
     if not isinstance(array, np.ndarray):
         return "" if source is None else _reason_to_copy_from(source, converter.framework, array)
-    if obstacle := ownership.obstacle_to_taking(array):
-        return obstacle
+    if code := ownership.obstacle(array, ownership.TAKING):
+        return code
     if not ownership.REFCOUNTS_RELIABLE:
         return "uncounted"
     if references is None:
@@ -81,7 +72,7 @@ def reason_to_copy(converter: Converter, array: Any, references: int | None) -> 
         return "held"
     if converter.device is not None:
         return "device"
-    return "alignment" if converter.framework._fast.alignment else "own-memory"
+    return "alignment" if converter.target.alignment else "own-memory"
 
 
 def _reason_to_copy_from(source: Framework, target: Framework, array: Any) -> str:
@@ -99,7 +90,6 @@ def have_common_memory(one: Any, other: Any) -> bool:
 
 
 def _view(array: Any) -> Array | None:
-    source = framework_of(type(array))
     with ignore_errors():  # looking must not break anything, and each framework refuses in its own way
-        return None if source is None else source.to_numpy(array, True)
+        return None if framework_of(type(array)) is None else source_of(array).view(array)
     return None

@@ -13,6 +13,7 @@ from typing import Any
 from rich.markup import escape
 
 import arrayferry
+from arrayferry._core.framework import Framework
 from arrayferry._core.ownership import REFCOUNTS_RELIABLE
 from arrayferry._core.registry import find_framework, registered
 from arrayferry._core.speedups import speedups
@@ -92,7 +93,7 @@ def _chosen(names: Sequence[str]) -> list[str]:
             find_framework(name)  # raises, and says what to do
     wanted = list(dict.fromkeys(names)) or list(registered())
     # Those that must be imported before others come first.
-    return sorted(wanted, key=lambda name: registered()[name].before_import is None)
+    return sorted(wanted, key=lambda name: type(registered()[name]).before_import is Framework.before_import)
 
 
 def status_of(name: str) -> Status:
@@ -101,8 +102,8 @@ def status_of(name: str) -> Status:
     version = here[name].version if name in here else ""
     try:
         framework = find_framework(name)
-        devices = framework.devices.available()
-        lacking = sorted({"int64", "float64"} - framework.dtypes(None), reverse=True)
+        devices = framework.device_names()
+        lacking = sorted({"int64", "float64"} - framework.target(None).dtypes(), reverse=True)
     except NotInstalledError as error:
         return Status(name, version, False, one_line(error) if version else error.hint)
     except Exception as error:  # whatever a broken installation raises
@@ -110,7 +111,7 @@ def status_of(name: str) -> Status:
     if not devices:
         return Status(name, version, False, "it finds no device here")
     without = f"; no {' or '.join(lacking)}" if lacking else ""
-    hint = f": {framework.wider}" if lacking and framework.wider else ""
+    hint = f": {framework.widening_hint}" if lacking and framework.widening_hint else ""
     return Status(name, version, True, f"fine, on {', '.join(devices)}{without}{hint}")
 
 

@@ -17,7 +17,7 @@ from arrayferry._core.containers import OBJECT_ARRAY, container_of
 from arrayferry._core.dtypes import dtype_name
 from arrayferry._core.framework import Framework
 from arrayferry._core.interruptions import ignore_errors
-from arrayferry._core.registry import decide_framework, framework_of
+from arrayferry._core.registry import decide_framework, framework_of, source_of
 from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import Handler, Slot, unchanged, walk
 from arrayferry.errors import FerryError, SharingError
@@ -115,9 +115,9 @@ def _view(value: Any, owner: Framework | None) -> tuple[Any, bool]:
     view, in_place = None, False
     with ignore_errors():  # deleted, without values, ...: the conversion itself will report it
         try:
-            view, in_place = owner.to_numpy(value, True), not owner.immutable
+            view, in_place = source_of(value).view(value), not owner.immutable
         except SharingError:
-            view = owner.to_numpy(value, False)
+            view = source_of(value).read(value)
     if view is None or view.dtype.kind not in _PLAIN or view.dtype.hasobject:
         return None, False
     return (None, False) if isinstance(value, np.ma.MaskedArray) else (view, in_place)

@@ -16,7 +16,7 @@ from arrayferry._core.convert import convert, is_registered
 from arrayferry._core.dtypes import STANDARD, can_hold, cast_exactly, dtype_name, is_known
 from arrayferry._core.framework import Framework
 from arrayferry._core.messages import warn_caller, with_article
-from arrayferry._core.registry import can_make_arrays, describe, framework_of
+from arrayferry._core.registry import can_make_arrays, describe, framework_of, source_of
 from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import KEEP, Container, Handler, OnKeep, Slot, key_text, unchanged, walk
 from arrayferry.errors import (
@@ -259,7 +259,7 @@ def _cast_leaf(dtype: np.dtype[Any], value: Any, share: bool, why: str) -> Any:
 
 def _has_dtype(framework: Framework, array: Any, dtype: np.dtype[Any]) -> bool:
     can_cast = framework.name != "numpy" and can_make_arrays(framework)
-    return can_cast and dtype.name in framework.dtypes(framework.devices.of(array))
+    return can_cast and dtype.name in framework.target(source_of(array).device_of(array)).dtypes()
 
 
 def known_dtype(reward_dtype: Any) -> np.dtype[Any] | None:

@@ -207,7 +207,7 @@ def _dtype_caster(dtype: np.dtype[Any], to_env: Converter, *, is_new: bool = Fal
     Where memory is to be shared, a cast is refused, except of numbers and of arrays that are new.
     """
     shares = to_env.copy is False and not is_new
-    framework, device = to_env.framework, to_env.device
+    framework = to_env.framework
     known: dict[tuple[Any, frozenset[str]], Caster] = {}
 
     def decide(old: Any, available: frozenset[str]) -> Caster:
@@ -221,7 +221,7 @@ def _dtype_caster(dtype: np.dtype[Any], to_env: Converter, *, is_new: bool = Fal
     def cast(value: Any) -> Any:
         if isinstance(value, np.ma.MaskedArray):
             return value  # a cast would lose its mask
-        key = value.dtype, framework.dtypes(device)
+        key = value.dtype, to_env.target.dtypes()
         if key not in known:
             known[key] = decide(*key)
         new = known[key](value)

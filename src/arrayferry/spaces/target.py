@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeVar
 
@@ -13,8 +12,9 @@ from gymnasium import spaces
 from arrayferry._core.convert import Converter
 from arrayferry._core.dtypes import dtype_name, promotes
 from arrayferry._core.framework import Placement
+from arrayferry._core.walk import Slot, walk
 from arrayferry.errors import FerryError
-from arrayferry.spaces.casting import cast_to_space
+from arrayferry.spaces.casting import cast_to_space, visitor
 from arrayferry.spaces.members import member_caster, numpy_converter, shape_of, to_numpy
 
 __all__ = ["convert_space"]
@@ -153,16 +153,19 @@ def _cast_back(space: spaces.Space[Any], value: Any) -> Any:
 
 def _normalized(probability: Any) -> Any:
     """Return probabilities in float64 that add up to 1 again, if they did so in a narrower dtype."""
-    if isinstance(probability, Mapping):
-        return {key: _normalized(one) for key, one in probability.items()}
-    if isinstance(probability, (tuple, list)):
-        return type(probability)(map(_normalized, probability))
+    return walk([probability], (Slot("probability"),), _normalizers)[0]
+
+
+def _normalized_leaf(probability: Any, owned: bool) -> Any:
     array = to_numpy(probability)
     if not isinstance(array, np.ndarray) or promotes(array.dtype, np.dtype("int64")) or array.dtype == float:
         return array
     wide = array.astype(np.float64)
     rounding = min(0.05, 4 * array.size * 2.0 ** -{2: 7, 4: 23}.get(array.dtype.itemsize, 3))
     return wide / wide.sum() if array.size and abs(wide.sum() - 1) <= rounding else wide
+
+
+_normalizers = visitor(_normalized_leaf)
 
 
 def _is_in_rounded(space: Any, value: Any) -> bool:

@@ -115,19 +115,19 @@ def _item_of(cls: type) -> Any:
     if issubclass(cls, np.generic):
         return cls.item if np.dtype(cls).kind in "biu" else None
     framework = decide_framework(cls)
-    return framework and framework._fast.item(cls)
+    return framework and framework.source(cls).item
 
 
 def _reader_of(hook: str, cls: type) -> Any:
-    """Return a framework's fast path from its arrays to NumPy (`to_private` or `to_view`), or None."""
+    """Return a framework's fast path from its arrays to NumPy (`fast_copy` or `fast_view`), or None."""
     framework = None if is_registered(cls) else decide_framework(cls)
-    return framework and getattr(framework._fast, hook)(cls)
+    return framework and getattr(framework.source(cls), hook)
 
 
 # Shared by all spaces, so that a wrapper's first step takes no longer than its second.
 _items = TypeCache(_item_of)
-_copiers = TypeCache(partial(_reader_of, "to_private"))
-_viewers = TypeCache(partial(_reader_of, "to_view"))
+_copiers = TypeCache(partial(_reader_of, "fast_copy"))
+_viewers = TypeCache(partial(_reader_of, "fast_view"))
 
 
 # The most numbers that a message lists one by one.

@@ -8,13 +8,12 @@ from typing import Any
 
 from gymnasium import spaces
 
-from arrayferry._core.convert import Namespace
 from arrayferry._core.interruptions import ignore_errors
 from arrayferry._core.messages import note_on
 from arrayferry._core.walk import key_text
 from arrayferry.errors import FerryError
 from arrayferry.spaces.casting import cast_to_space, rebuilt
-from arrayferry.wrappers._boundary import RESET, STEP, Boundary, checked
+from arrayferry.wrappers._boundary import RESET, STEP, Boundary, State, checked
 
 __all__ = ["AgentsBoundary", "AllAgents", "cast_agents_reset", "cast_agents_step", "find_space"]
 
@@ -48,29 +47,23 @@ class AgentsBoundary(Boundary):
     agent first acts. The arguments are those of `Boundary`; the environment is an `AllAgents`.
     """
 
-    def __init__(self, env: AllAgents, *arguments: Any, **options: Any) -> None:
-        self._agents: dict[Hashable, Boundary] = {}
-        super().__init__(env, *arguments, **options)
-
-    def _set_env_framework(self, env_xp: Namespace, device: Any) -> None:
-        self._agents.clear()  # they were made for another framework
-        super()._set_env_framework(env_xp, device)
-        self.convert_action = self._convert_actions
+    def _new_state(self, *arguments: Any, **options: Any) -> State:
+        return super()._new_state(*arguments, **options)._replace(convert_action=self._convert_actions)
 
     def _convert_actions(self, actions: Any) -> Any:
-        if not isinstance(actions, Mapping):
-            return self._convert_any_action(actions)  # whether to refuse it is the environment's business
+        if not isinstance(actions, Mapping):  # which is up to the environment to refuse
+            return self.state.convert_any_action(actions)
         return {agent: self.of(agent).convert_action(action) for agent, action in actions.items()}
 
     def of(self, agent: Hashable) -> Boundary:
         """Return the boundary of one agent's actions."""
-        if (found := self._agents.get(agent)) is not None:
-            return found
-        if self._is_learning:
-            self._detect()
-        env, to_env = self._env.env, self.incoming
+        self._detect()
+        state = self.state
+        if (boundary := state.agents.get(agent)) is not None:
+            return boundary
+        env, to_env = self._env.env, state.to_env
         is_known = find_space(env.action_space, agent) is not None
-        self._agents[agent] = made = Boundary(
+        state.agents[agent] = boundary = Boundary(
             _OneAgent(env, agent) if is_known else AllAgents(env),
             to_env.framework,
             self.outgoing.framework,
@@ -78,12 +71,13 @@ class AgentsBoundary(Boundary):
             copy=to_env.copy,
             action_name=_path("action", agent),
         )
-        return made
+        return boundary
 
     def refresh_action_space(self) -> None:
         """Forget agents that are gone; the others notice by themselves when their action space changes."""
-        for agent in self._agents.keys() - set(getattr(self._env.env, "agents", ())):
-            del self._agents[agent]
+        agents = self.state.agents
+        for agent in agents.keys() - set(getattr(self._env.env, "agents", ())):
+            del agents[agent]
 
     def add_note(self, error: Exception, action: Any) -> None:
         """Add what arrived and what each agent's space takes, and which agents are missing or unknown."""

@@ -104,11 +104,11 @@ class ConversionWrapper(Generic[ArrayT]):
         boundary = self._boundary
         try:
             # No variable holds the converted action: the sanitizer counts who does.
-            box = [self.env.step(boundary.convert_action(action))]
+            box = [self.env.step(boundary.state.convert_action(action))]
         except Exception as error:
             boundary.add_note(error, action)
             raise
-        return self._converted_step(box) if self._prepare else boundary.convert_step(box)
+        return self._converted_step(box) if self._prepare else boundary.state.convert_step(box)
 
     def _converted_step(self, box: list[Any]) -> Any:
         if self._prepare:
@@ -134,7 +134,8 @@ class ConversionWrapper(Generic[ArrayT]):
         self._boundary.has_answered = True
         if self._prepare_reset:
             box = self._prepared(self._prepare_reset, box)
-        return self._boundary.convert_reset(box)
+        converted: tuple[ArrayT, dict[str, Any]] = self._boundary.convert_reset(box)
+        return converted
 
     def render(self) -> Any:
         """Return the frames as NumPy arrays, for people and for video writers."""
@@ -145,7 +146,7 @@ class ConversionWrapper(Generic[ArrayT]):
     @property
     def _env_xp(self) -> ModuleType:
         """The namespace of the environment's framework, or of the one that is assumed so far."""
-        return module_namespace(self._boundary.incoming.framework)
+        return module_namespace(self._boundary.state.to_env.framework)
 
     @property
     def _target_xp(self) -> ModuleType:
@@ -154,7 +155,7 @@ class ConversionWrapper(Generic[ArrayT]):
     @property
     def _env_device(self) -> Device | None:
         """Where actions go, as the framework's own object; None for its default."""
-        return self._boundary.incoming.device
+        return self._boundary.state.to_env.device
 
     @property
     def _target_device(self) -> Device | None:

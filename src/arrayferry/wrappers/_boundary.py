@@ -7,27 +7,27 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from functools import partial
 from operator import is_
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from arrayferry._core.containers import container_of
 from arrayferry._core.convert import Converter, Namespace, keeping_numbers
-from arrayferry._core.dtypes import dtype_name, is_known
-from arrayferry._core.framework import Framework, Placement
+from arrayferry._core.dtypes import dtype_name
+from arrayferry._core.framework import Placement
 from arrayferry._core.messages import warn_caller, with_article
 from arrayferry._core.registry import (
-    can_make_arrays,
     describe,
     find_framework,
     find_unpickled_framework,
     framework_of,
     registered,
+    source_of,
 )
 from arrayferry._core.walk import Slot
 from arrayferry.errors import (
@@ -55,7 +55,7 @@ from arrayferry.wrappers._rows import batch_devices, converted_by, row_reader, s
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-__all__ = ["RESET", "STEP", "Boundary", "checked"]
+__all__ = ["RESET", "STEP", "Boundary", "State", "checked"]
 
 _T = TypeVar("_T")
 
@@ -68,6 +68,36 @@ _MANY_WARNINGS = 100
 
 # If the current process has another id, it was forked after this module was imported.
 _IMPORTED_IN = os.getpid()
+
+
+class State(NamedTuple):
+    """What a boundary knows about its environment, and what follows from it; only replaced as a whole.
+
+    Attributes:
+        to_env: converts to the environment's framework.
+        is_known: whether that framework is known; otherwise, the environment's next array tells.
+        has_assumed: whether arrays went in before it was known.
+        action_space: the space that actions become members of.
+        space_owner: what has it: see `owner_of_action_space`.
+        convert_action: from an action to a member of the action space, in the environment's framework.
+        convert_any_action: the same, without a fast path for the most common ones.
+        convert_options: from options to the environment's framework.
+        convert_step: from a list with the only reference to a step's result, to the result for the agent.
+        convert_reset: the same for a reset.
+        agents: the boundaries of single agents, which are made when they first act.
+    """
+
+    to_env: Converter
+    is_known: bool
+    has_assumed: bool
+    action_space: spaces.Space[Any]
+    space_owner: Any
+    convert_action: Caster
+    convert_any_action: Caster
+    convert_options: Caster
+    convert_step: Callable[[list[Any]], Any]
+    convert_reset: Callable[[list[Any]], Any]
+    agents: dict[Hashable, Boundary]
 
 
 class Boundary:
@@ -90,11 +120,8 @@ class Boundary:
     Attributes:
         outgoing: converts what comes out; if a vector environment's rows go to many devices, only the rows.
         local: converts everything else that comes out.
-        action_space: the space that actions become members of.
-        convert_action: from an action to a member of the action space, in the environment's framework.
+        state: what is known about the environment. Another thread sees either the old or the new one.
         has_answered: whether a reset, or an observation, has come out.
-        convert_step: from a list with the only reference to a step's result, to the result for the agent.
-        convert_reset: the same for a reset.
     """
 
     def __init__(
@@ -114,48 +141,60 @@ class Boundary:
         self._scalars: Literal["python", "target"] = scalars
         self._reward_dtype = known_dtype(reward_dtype)
         self._env_device, self.target_device = env_device, target_device
-        self._is_learning, self._has_assumed, self.has_answered = env_xp is None, False, False
+        self.has_answered = False
         self._warned: set[str] = set()
-        self._take_action_space(action_space_of(env))
         target = find_framework(target_xp)
         batches, others = batch_devices(target, target_device, env)
         self.outgoing = Converter(target, batches, copy=copy, dtypes=dtypes)
         self._is_split = batches is not others
         self.local = Converter(target, others, copy=copy, dtypes=dtypes) if self._is_split else self.outgoing
-        if self._is_learning:
-            self.outgoing._on_array = self.local._on_array = self._learn
-        self._set_env_framework("numpy" if env_xp is None else env_xp, None if env_xp is None else env_device)
-        walker = self.outgoing._walker
-        unpack = walker(self._step_slots(), partial(checked, "step", STEP)).unpack
-        self.convert_step: Callable[[list[Any]], tuple[Any, Any, Any, Any, Any]] = (
-            unpack if scalars == "python" else self._arrays_converter(unpack)
-        )
-        self.convert_reset: Callable[[list[Any]], tuple[Any, Any]] = walker(
-            [self._observation(), self._info()], partial(checked, "reset", RESET)
-        ).unpack
+        self._convert_step, self._convert_reset = self._converters_of_answers()
+        space = action_space_of(env)
+        if env_xp is None:
+            self.state = self._new_state("numpy", None, space, is_known=False)
+        else:
+            self.state = self._new_state(env_xp, env_device, space)
 
-    def _set_env_framework(self, env_xp: Namespace, device: Any) -> None:
-        """Make actions and options arrive in this framework."""
-        copy = self.outgoing.copy
-        self.incoming = Converter(env_xp, device, copy=copy)
-        convert_options = keeping_numbers(env_xp, device, copy=copy)._walker([Slot("options")]).convert
-        self._convert_options = self._reading_rows("options", lambda options: convert_options([options]))
-        name = self._action_name
-        slot = Slot(name, on_keep=partial(self._warn, self.incoming))
-        to_env = self.incoming._walker([slot]).convert
-        cast = member_caster(self.action_space, self.incoming)
+    def _new_state(
+        self,
+        env_xp: Namespace,
+        device: Any,
+        space: spaces.Space[Any],
+        *,
+        is_known: bool = True,
+        has_assumed: bool = False,
+    ) -> State:
+        """Return the state in which actions arrive in this framework, on this device, in this space."""
+        copy, name = self.outgoing.copy, self._action_name
+        to_env, owner = Converter(env_xp, device, copy=copy), owner_of_action_space(self._env, space)
+        walk_options = keeping_numbers(env_xp, device, copy=copy)._walker([Slot("options")]).convert
+        walk_action = to_env._walker([Slot(name, on_keep=partial(self._warn, to_env))]).convert
+        cast = member_caster(space, to_env)
 
         def convert_any(action: Any) -> Any:
             try:
-                return cast(to_env([action]))
+                return cast(walk_action([action]))
             except FerryError as error:
                 raise error.at(name)  # noqa: B904  (it is the same error)
 
-        self._convert_any_action = self._reading_rows(name, convert_any)
-        self._convert_known_action = self._reading_rows(name, self._known_action_converter(cast))
-        is_first = self._is_learning and not self._has_assumed
-        self.convert_action: Callable[[Any], Any] = (
-            self._convert_first_action if is_first else self._convert_known_action
+        convert_any_action = self._reading_rows(name, convert_any)
+        reads_at_once = getattr(type(self._env), "reads_actions_at_once", False)
+        convert_action = live_member_caster(
+            owner, to_env, cast, convert_any_action, self._convert_after_refresh, reads_at_once
+        )
+        is_first = not (is_known or has_assumed)
+        return State(
+            to_env=to_env,
+            is_known=is_known,
+            has_assumed=has_assumed,
+            action_space=space,
+            space_owner=owner,
+            convert_action=self._convert_first if is_first else self._reading_rows(name, convert_action),
+            convert_any_action=convert_any_action,
+            convert_options=self._reading_rows("options", lambda options: walk_options([options])),
+            convert_step=self._convert_step if is_known else self._learning(self._convert_step),
+            convert_reset=self._convert_reset if is_known else self._learning(self._convert_reset),
+            agents={},
         )
 
     def _reading_rows(self, name: str, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -165,35 +204,52 @@ class Boundary:
         read = row_reader(name, self.outgoing)
         return lambda value: convert(read(value))
 
-    def _known_action_converter(self, cast: Caster) -> Caster:
-        return live_member_caster(
-            self._space_owner,
-            self.incoming,
-            cast,
-            self._convert_any_action,
-            self._convert_after_refresh,
-            getattr(type(self._env), "reads_actions_at_once", False),
-        )
+    def _learning(self, convert: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+        """Return a function that looks for the environment's arrays before it converts them."""
 
-    def _convert_first_action(self, action: Any) -> Any:
+        def learn_and_convert(box: list[Any]) -> Any:
+            self.learn_from(box)
+            return convert(box)
+
+        return learn_and_convert
+
+    def _convert_first(self, action: Any) -> Any:
         self._detect()
-        self.convert_action = self._convert_known_action
-        return self.convert_action(action)
+        return self.state.convert_action(action)
 
     def _convert_after_refresh(self, action: Any) -> Any:
         self.refresh_action_space()
-        return self.convert_action(action)
+        return self.state.convert_action(action)
 
     def refresh_action_space(self) -> None:
         """Use the action space that the environment has now."""
-        made = isinstance(self._space_owner, MakesSpaces)
-        space = (self._space_owner if made else self._env).action_space
-        if space is not self.action_space:
-            self._take_action_space(space)
-            self._set_env_framework(self.incoming.framework, self.incoming.device)
+        state = self.state
+        is_made = isinstance(state.space_owner, MakesSpaces)
+        space = (state.space_owner if is_made else self._env).action_space
+        if space is not state.action_space:
+            known = {"is_known": state.is_known, "has_assumed": state.has_assumed}
+            self.state = self._new_state(state.to_env.framework, state.to_env.device, space, **known)
 
-    def _take_action_space(self, space: spaces.Space[Any]) -> None:
-        self.action_space, self._space_owner = space, owner_of_action_space(self._env, space)
+    def convert_action(self, action: Any) -> Any:
+        """Convert an action to a member of the action space, in the environment's framework."""
+        return self.state.convert_action(action)
+
+    def convert_step(self, box: list[Any]) -> Any:
+        """Convert a step's result, of which the list has the only reference, for the agent."""
+        return self.state.convert_step(box)
+
+    def convert_reset(self, box: list[Any]) -> Any:
+        """Convert a reset's result, of which the list has the only reference, for the agent."""
+        return self.state.convert_reset(box)
+
+    # ---- what comes out -------------------------------------------------------------------------------
+
+    def _converters_of_answers(self) -> tuple[Callable[[list[Any]], Any], Callable[[list[Any]], Any]]:
+        """Return the functions that convert the results of a step and of a reset."""
+        walker = self.outgoing._walker
+        step = walker(self._step_slots(), partial(checked, "step", STEP)).unpack
+        reset = walker([self._observation(), self._info()], partial(checked, "reset", RESET)).unpack
+        return (step if self._scalars == "python" else self._arrays_converter(step)), reset
 
     def _observation(self) -> Slot:
         slot = Slot("obs", on_keep=partial(self._warn, self.outgoing))
@@ -223,7 +279,6 @@ class Boundary:
         finish = self._number if is_python else to_target.take
 
         def cast(reward: Any) -> Any:
-            self.learn_from([reward])  # before it is cast
             return finish(cast_reward(dtype, each_number("reward", reward), share=out.copy is False))
 
         return Slot("reward", scalar=cast)
@@ -232,18 +287,18 @@ class Boundary:
         """Raise if the environment's framework cannot compute here, as JAX cannot in a forked process."""
         if os.getpid() == _IMPORTED_IN:
             return
-        env = self._env
-        found = (known_framework(env) or suggested_framework(env)) if self._is_learning else None
-        framework = self.incoming.framework if found is None else found[0]
-        framework.devices.find(None)
+        env, state = self._env, self.state
+        detected = None if state.is_known else known_framework(env) or suggested_framework(env)
+        framework = state.to_env.framework if detected is None else detected[0]
+        framework.find_device(None)
 
     def convert_options(self, options: _T) -> _T:
         """Convert the arrays in a call's options to the environment's framework; numbers stay numbers."""
         self._refuse_if_unusable()
-        if options and self._is_learning and next(arrays_in(options), None) is not None:
+        if options and not self.state.is_known and next(arrays_in(options), None) is not None:
             self._detect()
-        found: _T = self._convert_options(options)
-        return found
+        converted: _T = self.state.convert_options(options)
+        return converted
 
     def convert_space(
         self, space: spaces.Space[Any], *, of_actions: bool = False, single: bool = False
@@ -258,14 +313,14 @@ class Boundary:
 
     def add_note(self, error: Exception, action: Any) -> None:
         """Add to an environment's error what arrived and what its action space takes, if they disagree."""
-        convert, name = self._convert_any_action, self._action_name
-        note_mismatch(error, self._env, self.action_space, action, convert, name)
+        state = self.state
+        note_mismatch(
+            error, self._env, state.action_space, action, state.convert_any_action, self._action_name
+        )
 
     # ---- numbers and flags ----------------------------------------------------------------------------
 
     def _number(self, reward: Any, path: str = "reward") -> Any:
-        if self._is_learning and (framework := framework_of(type(reward))) is not None:
-            self._learn(framework, reward)
         try:
             return number_of(reward)
         except (TypeError, ValueError, RuntimeError):  # several rewards: one per objective or agent
@@ -294,11 +349,12 @@ class Boundary:
 
     def _arrays_converter(self, unpack: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
         """Return a function for steps whose reward becomes an array of real numbers, and flags of bools."""
-        kind = number = flag = None  # the arrays' type and dtypes that need no check
+        plain: tuple[Any, Any, Any] = None, None, None  # the arrays' type and dtypes that need no check
         checks = each_number, each_flag_array, each_flag_array
 
         def convert(box: list[Any]) -> Any:
-            nonlocal kind, number, flag
+            nonlocal plain
+            kind, number, flag = plain
             try:
                 _, reward, terminated, truncated, _ = box[0]
                 is_plain = type(reward) is type(terminated) is type(truncated) is kind
@@ -308,11 +364,10 @@ class Boundary:
             _ = reward = terminated = truncated = None  # so that the box alone holds them
             if is_plain:
                 return unpack(box)
-            self.learn_from(box)
             obs, *values, info = checked("step", STEP, box.pop())
             new = [self._rows(*each) for each in zip(checks, STEP[1:4], values)]
             if all(map(is_, new, values)):
-                kind, number, flag = type(new[0]), getattr(new[0], "dtype", None), new[1].dtype
+                plain = type(new[0]), getattr(new[0], "dtype", None), new[1].dtype
             box = [(obs, *new, info)]
             del obs, values, new, info
             return unpack(box)
@@ -338,51 +393,50 @@ class Boundary:
         An environment that returned no array so far takes none, as far as we know: NumPy is assumed. If it
         returned nothing so far, what it holds decides, until an array comes out.
         """
-        if self._has_assumed:
+        state = self.state
+        if state.is_known or state.has_assumed:
             return
-        if (found := known_framework(self._env)) is not None:
-            self._is_learning = False
-        elif not self.has_answered and (found := suggested_framework(self._env)) is not None:
-            name = found[0].name
+        detected = known = known_framework(self._env)
+        if known is None and not self.has_answered:
+            detected = suggested_framework(self._env)
+        if detected is None:
+            framework, device = state.to_env.framework, None
+        else:
+            framework, device = detected[0], detected[1] if self._env_device is None else self._env_device
+        if detected is not known:
+            name = framework.name
             what = f"this environment holds {name} arrays, and is given {name} arrays before it returned any"
             warn_caller(f'{what}: pass env_xp="{name}", or the framework that it takes', FrameworkWarning)
-        self._has_assumed = self._is_learning
-        if found is not None:
-            self._set_env_framework(found[0], found[1] if self._env_device is None else self._env_device)
+        is_known = known is not None
+        self.state = self._new_state(
+            framework, device, state.action_space, is_known=is_known, has_assumed=not is_known
+        )
 
     def learn_from(self, values: Any) -> None:
-        """Learn from what the environment returned, before anything is done to it."""
-        if self._is_learning:
-            any(self._learn(framework, array) for framework, array in arrays_in(values))
-
-    def _learn(self, framework: Framework, array: Any) -> bool:
-        """Learn the environment's framework and device from one of its arrays; return whether it is known."""
-        # Text reveals nothing: environments of every framework return it.
-        if self._is_learning and can_make_arrays(framework) and is_known(getattr(array, "dtype", "")):
-            here = framework.devices.of(array) if self._env_device is None else self._env_device
-            assumed, self._is_learning = self.incoming.framework.name, False
-            try:
-                self._set_env_framework(framework, here)
-            except FerryError:  # the device does not exist there: learn again next time
-                self._is_learning = True
-                raise
-            if self._has_assumed and framework.name != assumed:
+        """Learn the framework and the device from what the environment returned, before it is changed."""
+        state = self.state
+        if state.is_known:
+            return
+        for framework, array in arrays_in(values):
+            device = source_of(array).device_of(array) if self._env_device is None else self._env_device
+            self.state = self._new_state(framework, device, state.action_space)
+            assumed = state.to_env.framework.name
+            if state.has_assumed and framework.name != assumed:
                 what = (
                     f"this environment returns {framework.name} arrays, but was first given {assumed} arrays"
                 )
                 warn_caller(f'{what}: pass env_xp="{framework.name}"', FrameworkWarning)
-        return not self._is_learning
+            return
 
     # ---- recorded, pickled, warned --------------------------------------------------------------------
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments as a spec records them, with frameworks and devices by name."""
+        to_env, is_known = self.state.to_env, self.state.is_known
         return {
-            "env_xp": None if self._is_learning else self.incoming.framework.name,
+            "env_xp": to_env.framework.name if is_known else None,
             "target_xp": self.outgoing.framework.name,
-            "env_device": _name_of_device(self._env_device)
-            if self._is_learning
-            else self.incoming.device_name,
+            "env_device": to_env.device_name if is_known else _name_of_device(self._env_device),
             "target_device": self.outgoing.device_name,
             "copy": self.outgoing.copy,
             "dtypes": self.outgoing.dtypes or None,
@@ -391,8 +445,8 @@ class Boundary:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Boundary:
         records: dict[str, Any] = {"target_xp": self.outgoing.framework}  # which need not be registered
-        if not self._is_learning:
-            records["env_xp"] = self.incoming.framework
+        if self.state.is_known:
+            records["env_xp"] = self.state.to_env.framework
         env = deepcopy(self._env, memo)
         copied = type(self)(env, **(self.arguments() | records), scalars=self._scalars)
         copied.has_answered = self.has_answered
@@ -424,8 +478,8 @@ def _name_of_device(device: Any) -> Any:
     for framework in registered().values():
         if framework.modules[0] in sys.modules:
             with suppress(FerryError):
-                if (found := framework.devices.find(device)) is not None:
-                    return framework.devices.name(found)
+                if (known := framework.find_device(device)) is not None:
+                    return framework.device_name(known)
     what = f"env_device: {with_article(type(device).__name__)} is not a device of any imported framework"
     raise DeviceError(what, "pass its name")
 

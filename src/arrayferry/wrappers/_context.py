@@ -43,7 +43,7 @@ class ArrayContext:
 
     def cast(self, array: Any, dtype: str) -> Any:
         """Return an array in a dtype, or in the next one available here now; itself if that is its own."""
-        found = getattr(self.xp, next_available(dtype, self.framework.dtypes(self.device)))
+        found = getattr(self.xp, next_available(dtype, self.asarray.target.dtypes()))
         return array if array.dtype == found else self.xp.astype(array, found)
 
     def wide(self, array: Any) -> Any:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import is_dataclass
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from arrayferry._core.containers import OBJECT_ARRAY, container_of, registered_container
 from arrayferry._core.convert import Converter
 from arrayferry._core.dtypes import is_known
 from arrayferry._core.framework import Framework
-from arrayferry._core.registry import can_make_arrays, find_framework, framework_of
+from arrayferry._core.registry import can_make_arrays, decide_framework, find_framework, source_of
+from arrayferry._core.type_cache import TypeCache
+from arrayferry._core.walk import Container
+from arrayferry.errors import FerryError
 
 __all__ = ["arrays_in", "known_framework", "suggested_framework"]
 
@@ -43,7 +47,8 @@ def suggested_framework(env: Any) -> tuple[Framework, Any] | None:
     NumPy arrays suggest nothing, because environments of all frameworks hold some; where they outnumber the
     others, the answer is None.
     """
-    return _most_frequent([array for layer in _layers(env) for array in arrays_in(dict(vars(layer)))])
+    held = [value for layer in _layers(env) for value in [*vars(layer).values()]]
+    return _most_frequent([array for value in held for array in arrays_in(value)])
 
 
 def _layers(env: Any) -> Iterator[Any]:
@@ -64,31 +69,36 @@ def _most_frequent(arrays: list[tuple[Framework, Any]]) -> tuple[Framework, Any]
     if votes < counts["numpy"]:
         return None
     framework, array = next(found for found in arrays if found[0].name == winner)
-    return framework, framework.devices.of(array)
+    return framework, source_of(array).device_of(array)
 
 
 def arrays_in(value: Any) -> Iterator[tuple[Framework, Any]]:
-    """Yield the first arrays in plain containers, with their frameworks; text is left out."""
-    todo, seen = deque([value]), set[int]()
-    while todo and len(seen) < _MANY:
-        one = todo.popleft()
-        if id(one) in seen or type(one) in _SCALARS:
-            continue
-        seen.add(id(one))
-        framework = framework_of(type(one))
-        if framework is not None:
-            if can_make_arrays(framework) and is_known(getattr(one, "dtype", "")):
-                yield framework, one
-            elif isinstance(one, np.ndarray) and one.dtype == object:
-                todo.extend(islice(one.flat, _MANY))
-        elif type(one) in (list, tuple):
-            todo.extend(islice(one, _MANY))
-        elif type(one) is dict:
-            todo.extend(islice(one.values(), _MANY))
-        elif is_dataclass(one) and hasattr(one, "__dict__"):
-            todo.extend(vars(one).values())
+    """Yield the first arrays in a structure, with their frameworks; text is left out.
 
+    It looks into every container that a conversion would open.
+    """
+    stack, seen = [value], dict[int, Any]()  # what is seen is kept, so that no id is used twice
+    while stack and len(seen) < _MANY:
+        item = stack.pop()
+        if id(item) in seen or type(item) in _SCALARS:
+            continue
+        seen[id(item)] = item
+        kind = _kinds[type(item)]
+        if isinstance(item, np.ndarray) and item.dtype == object:
+            kind = OBJECT_ARRAY
+        if type(kind) is Container:
+            with suppress(FerryError):  # the conversion will report what cannot be read
+                stack += [*islice(kind.flatten(item)[1], _MANY)][::-1]
+        elif kind is not None and can_make_arrays(kind) and is_known(getattr(item, "dtype", "")):
+            yield kind, item
+
+
+def _kind_of(cls: type) -> Framework | Container | None:
+    return registered_container(cls) or decide_framework(cls) or container_of(cls)
+
+
+_kinds = TypeCache(_kind_of)
 
 # The most objects that are looked at.
 _MANY = 1000
-_SCALARS = (str, bytes, bool, int, float, type(None))
+_SCALARS = frozenset({str, bytes, bool, int, float, type(None)})

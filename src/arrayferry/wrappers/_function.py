@@ -6,8 +6,8 @@ functions apply wherever a value is converted.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import cache, singledispatch
 from importlib import import_module
 from types import ModuleType
@@ -20,8 +20,7 @@ from arrayferry._core.convert import _converter as make_converter
 from arrayferry._core.framework import Framework
 from arrayferry._core.registry import find_framework
 from arrayferry._core.type_cache import clear_type_caches
-from arrayferry._core.walk import KEEP, Container
-from arrayferry.errors import FerryError
+from arrayferry._core.walk import Container, Slot, Walker
 
 if TYPE_CHECKING:
     from functools import _SingleDispatchCallable
@@ -58,7 +57,7 @@ def _namespace(framework: Framework) -> ModuleType:
 
     module = framework.load()
     try:
-        namespace: ModuleType = array_namespace(framework.from_numpy(np.zeros(0, np.float32), None, False))
+        namespace: ModuleType = array_namespace(framework.target(None).take(np.zeros(0, np.float32)))
     except TypeError:
         return module
     return namespace
@@ -74,22 +73,16 @@ def _convert_unregistered(value: Any, xp: Namespace, device: Device | None = Non
 
     This lets a registered function call what `dispatch` returned before it was registered.
     """
-    converter = make_converter(xp, device, None, ())
-    found: Any = converter._decide_unregistered(type(value))
-    if type(found) is not Container:
-        is_on, without = converter.framework._fast.mode()
-        with without() if is_on() else nullcontext():
-            found = found(value, False)
-    if type(found) is not Container:
-        return value if found is KEEP else found
-    keys, values = found.flatten(value)
-    new: list[Any] = []
-    for one in values:
-        try:
-            new.append(converter(one))
-        except FerryError as error:
-            raise error.inside("value").at(f"value{found.format_key(keys, len(new))}")  # noqa: B904
-    return found.unflatten(value, keys, new)
+    converter, cls = make_converter(xp, device, None, ()), type(value)
+    registered: Any = converter._handlers[cls]
+    unregistered: Any = converter._decide_unregistered(cls)
+
+    def handle(leaf: Any, owned: bool) -> Any:
+        handler = unregistered if leaf is value else registered
+        return handler if type(handler) is Container else handler(leaf, owned)
+
+    handlers = ChainMap({cls: handle}, converter._handlers)
+    return Walker(handlers, [Slot("value")], guard=converter.target.guard).convert([value])
 
 
 def _registrable(function: Callable[..., _T]) -> _SingleDispatchCallable[_T]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gymnasium import spaces
@@ -10,8 +10,7 @@ from gymnasium.vector import VectorEnv
 
 from arrayferry.errors import FerryError, NotInstalledError, OptionError, UnsupportedError
 from arrayferry.spaces.casting import subspaces
-from arrayferry.spaces.members import Caster
-from arrayferry.wrappers._boundary import Boundary
+from arrayferry.wrappers._boundary import Boundary, State
 
 __all__ = ["TensorDictBoundary"]
 
@@ -42,20 +41,20 @@ class TensorDictBoundary(Boundary):
         if self._is_split:  # final observations and texts have only this process's rows
             what = "as_tensordict=True with a device mesh: its batch size would only fit some entries"
             raise OptionError(what, "pass a device of this process, or leave as_tensordict out")
-        self._plain_step, self.convert_step = self.convert_step, self._pack_step
-        self._plain_reset, self.convert_reset = self.convert_reset, self._pack_reset
 
     # ---- out -------------------------------------------------------------------------------------------
 
-    def _pack_step(self, box: list[Any]) -> tuple[Any, Any, Any, Any, Any]:
-        obs, reward, terminated, truncated, info = self._plain_step(box)
+    def _converters_of_answers(self) -> tuple[Callable[[list[Any]], Any], Callable[[list[Any]], Any]]:
+        step, reset = super()._converters_of_answers()
+        return (lambda box: self._pack_step(*step(box))), (lambda box: self._pack_reset(*reset(box)))
+
+    def _pack_step(self, obs: Any, reward: Any, terminated: Any, truncated: Any, info: Any) -> Any:
         batch = reward.shape[:1] or self._batch() if isinstance(self._env, VectorEnv) else ()
         if batch and "final_obs" in info:
             info["final_obs"] = self._pack(info["final_obs"], batch, 'info["final_obs"]')
         return self._pack(obs, batch, "obs"), reward, terminated, truncated, info
 
-    def _pack_reset(self, box: list[Any]) -> tuple[Any, Any]:
-        obs, info = self._plain_reset(box)
+    def _pack_reset(self, obs: Any, info: Any) -> tuple[Any, Any]:
         return self._pack(obs, self._batch(), "obs"), info
 
     def _batch(self) -> tuple[int, ...]:
@@ -95,14 +94,15 @@ class TensorDictBoundary(Boundary):
 
     # ---- in --------------------------------------------------------------------------------------------
 
-    def _known_action_converter(self, cast: Caster) -> Caster:
-        convert = super()._known_action_converter(cast)
-        return lambda action: convert(self._opened_action(action))
+    def _new_state(self, *arguments: Any, **options: Any) -> State:
+        state = super()._new_state(*arguments, **options)
+        convert = state.convert_action
+        return state._replace(convert_action=lambda action: convert(self._opened_action(action)))
 
     def _opened_action(self, action: Any) -> Any:
         if not self._lib.is_tensor_collection(action):
             return action
-        space = self.action_space
+        space = self.state.action_space
         if not set(_parts(space)) or set(action.keys()) != set(_parts(space)):
             action = _entry(action, "action", "action")
         return _opened(space, action, "action")
