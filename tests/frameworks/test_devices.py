@@ -153,6 +153,14 @@ for spec, whole in (PartitionSpec("batch"), False), (PartitionSpec(), True):
         raise AssertionError("two devices have no one memory")
 check_framework("jax")
 
+# What was converted from one device to many, or back, outlives its source: JAX itself shares the common part.
+everywhere = NamedSharding(mesh, PartitionSpec())
+for old, new in (first, everywhere), (everywhere, first), (everywhere, second), (first, second):
+    source = jax.device_put(np.ones(4, "float32"), old)
+    moved = convert(source, "jax", new)
+    source.delete()
+    assert np.asarray(moved).tolist() == [1, 1, 1, 1], (old, new)
+
 # An empty array from jit, whose shards JAX itself fails to join.
 sharding = NamedSharding(mesh, PartitionSpec("batch"))
 swapped = NamedSharding(Mesh(np.array([second, first]), ("batch",)), PartitionSpec("batch"))
