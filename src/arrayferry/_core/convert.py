@@ -168,22 +168,19 @@ class Converter:
 
     def _decide_unregistered(self, cls: type) -> Handler:
         """Return the handler for a type, ignoring registered leaves."""
-        if (registered := containers.registered_container(cls)) is not None:
-            return registered
-        if issubclass(cls, Enum):
-            return unchanged  # a member stays itself, whatever its value is
-        if cls in (bool, str, bytes, type(None)):
-            return unchanged
+        routes = self._routes
+        if (container := containers.registered_container(cls)) is not None:
+            return container
+        if cls in (bool, str, bytes, type(None)) or issubclass(cls, Enum):
+            return unchanged  # a member of an enumeration stays itself, whatever its value is
         if cls in (int, float, complex):
-            return self._routes.number if self._converts_numbers else unchanged  # type: ignore[no-any-return]
-        if issubclass(cls, np.generic):
-            return self._routes.numpy_scalar  # type: ignore[no-any-return]
-        if issubclass(cls, np.ma.MaskedArray):
-            return self._routes.only_numpy  # type: ignore[no-any-return]
-        if issubclass(cls, np.ndarray):
-            return self._routes.numpy_array  # type: ignore[no-any-return]
+            return routes.number if self._converts_numbers else unchanged
+        numpy = {np.generic: routes.numpy_scalar, np.ma.MaskedArray: routes.only_numpy}
+        for base, route in {**numpy, np.ndarray: routes.numpy_array}.items():
+            if issubclass(cls, base):
+                return route
         if (framework := registry.decide_framework(cls)) is not None:
-            return self._routes.array_of(framework, cls)  # type: ignore[no-any-return]
+            return routes.array_of(framework, cls)
         if (container := containers.container_of(cls)) is not None:
             return container
         return _of_unknown_class if containers.is_unknown(cls) else unchanged

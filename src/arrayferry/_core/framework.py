@@ -93,7 +93,7 @@ class Target(NamedTuple):
 
 
 class Placement(ABC):
-    """A place for arrays that is more than one device, such as many: it says itself how they are made there."""
+    """Many devices in place of one: it says itself how arrays are made there."""
 
     @abstractmethod
     def target(self) -> Target:

@@ -48,10 +48,10 @@ def register_framework(framework: Framework, *, replace: bool = False) -> Framew
         ...     print(error)
         'numpy' is registered already; pass replace=True to replace it
     """
-    if not isinstance(framework, Framework):
+    kind = type(framework).__name__
+    if not issubclass(type(framework), Framework):
         hint = "pass an instance of a subclass of arrayferry.Framework"
         raise OptionError(f"{framework!r} is not a framework", hint)
-    kind = type(framework).__name__
     if not (isinstance(getattr(framework, "name", None), str) and framework.name):
         raise OptionError(f"{kind} has no name", 'set its attribute, such as name = "numpy"')
     for attribute, example in (("modules", '("numpy",)'), ("arrays", '("numpy:ndarray",)')):

@@ -51,7 +51,7 @@ class _Route:
         return self.follow(leaf, owned)
 
 
-Route: Any = _Route if speedups is None else speedups.Route
+Route: type[_Route] = _Route if speedups is None else speedups.Route
 
 
 class Routes:
@@ -97,7 +97,7 @@ class Routes:
         self.numpy_array = Route(steps=steps, follow=self._follow_numpy_array, **self._for_c)
         self.only_numpy = Route(steps=steps, follow=self._follow_only_numpy)
 
-    def array_of(self, framework: Framework, cls: type) -> Any:
+    def array_of(self, framework: Framework, cls: type) -> _Route:
         """Return the route of a framework's arrays of this type."""
         name, source = self._framework.name, framework.source(cls)
         if framework is self._framework:
@@ -114,7 +114,7 @@ class Routes:
         alias = self._blaming(framework, partial(self._alias, framework, source))
         by_device = Route(steps=(framework.name, "dlpack", name), follow=alias)
 
-        def resolve(array: Any) -> Any:
+        def resolve(array: Any) -> _Route:
             return by_device if self._meets(source, array) else by_host
 
         return Route(steps=steps, follow=lambda *leaf: resolve(leaf[0])(*leaf), resolve=resolve, **fast)

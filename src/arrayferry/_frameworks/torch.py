@@ -205,13 +205,7 @@ def is_on(device: torch.device | None, tensor: torch.Tensor) -> bool:
     import torch
 
     _refuse_if_no_values(tensor)
-    if device is None or device == tensor.device:
-        return True
-    if device.type == "cpu" or device.type != tensor.device.type or device.index is not None:
-        return device.type == "cpu" == tensor.device.type
-    module: Any = getattr(torch, device.type, None)
-    index = module.current_device() if hasattr(module, "current_device") else 0
-    return bool(tensor.device.index == index)
+    return device is None or torch.empty(0, device=device).device == tensor.device
 
 
 def alias(array: Any) -> torch.Tensor:
@@ -261,36 +255,30 @@ def _refuse_dispatching(tensor: torch.Tensor) -> None:
     import torch
 
     if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-        raise UnsupportedError(
-            f"{with_article(type(tensor).__name__)} has no values of its own: it computes them when it is used",
-            "convert what it wraps, outside of FakeTensorMode; for a DTensor, its to_local() or full_tensor()",
-        )
+        kind = with_article(type(tensor).__name__)
+        hint = "convert what it wraps, outside of FakeTensorMode; for a DTensor, to_local() or full_tensor()"
+        raise UnsupportedError(f"{kind} has no values: it computes them when it is used", hint)
 
 
 def _refuse_if_no_values(tensor: torch.Tensor) -> None:
     import torch
 
     _refuse_dispatching(tensor)
-    for is_so, what, instead in (
-        (tensor.is_nested, "a nested tensor is not a single array", "convert its .unbind()"),
-        (
-            tensor.layout is not torch.strided,
-            f"a tensor of layout {tensor.layout} is not dense",
-            "call .to_dense() first",
-        ),
-        (tensor.is_quantized, "a quantized tensor has no plain values", "call .dequantize() first"),
-        (tensor.is_meta, "a meta tensor has a shape but no values", "make it on another device"),
-    ):
-        if is_so:
-            raise UnsupportedError(what, instead)
+    if tensor.is_nested:
+        raise UnsupportedError("a nested tensor is not a single array", "convert its .unbind()")
+    if tensor.layout is not torch.strided:
+        raise UnsupportedError(f"a tensor of layout {tensor.layout} is not dense", "call .to_dense() first")
+    if tensor.is_quantized:
+        raise UnsupportedError("a quantized tensor has no plain values", "call .dequantize() first")
+    if tensor.is_meta:
+        raise UnsupportedError("a meta tensor has a shape but no values", "make it on another device")
     try:
         address, size = tensor.data_ptr(), tensor.untyped_storage().nbytes()
     except RuntimeError as error:
         what = "a tensor inside vmap, grad or another transform has no values of its own"
         raise UnsupportedError(what, "convert outside of the transform") from error
-    steps = ((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    steps = ((length - 1) * stride for length, stride in zip(tensor.shape, tensor.stride()))
     needed = tensor.itemsize * (tensor.storage_offset() + 1 + sum(steps))
-    if tensor.numel() and (not address or size < needed):
-        # Reading it would give garbage, or crash the process.
+    if tensor.numel() and (not address or size < needed):  # reading it would give garbage, or crash
         what = "there are no values behind this tensor: it is inside a transform, or its storage was resized"
         raise UnsupportedError(what, "convert outside of the transform, and before the storage is resized")
