@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NAMES = set(
     """
     wrap convert Converter explain check sanitize findings in_jit
-    frameworks Framework Devices register_framework register_container register_leaf
+    frameworks Framework Source Target register_framework register_container register_leaf
     FerryError envs errors learners sanitizer scale spaces testing wrappers
     """.split()
 )

@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 
 import arrayferry
-from arrayferry import Converter, convert, register_container, register_leaf, wrap
+from arrayferry import Converter, Target, convert, register_container, register_leaf, wrap
 from arrayferry.errors import UnsupportedError
+from made import Made
 
 
 class Stopped(Exception):
@@ -202,14 +203,7 @@ def test_what_a_handler_raises_within_the_code_of_others_passes():
 
     register_container(Own, alarm, lambda own, new: Own(new))
     register_leaf(set, alarm)
-    framework = arrayferry.Framework(
-        name="alarm",
-        modules=("numpy",),
-        arrays=(),
-        to_numpy=lambda array, share: array,
-        from_numpy=alarm,
-        dtypes=lambda device: frozenset({"float64"}),
-    )
+    framework = Made("alarm", target=Target(take=alarm, dtypes=lambda: frozenset({"float64"})))
     calls = []
     keys = [{Alarm(1): 1.0}, OrderedDict({Alarm(1): 1.0})]
     cases = [*keys, {Alarm(1): 2**70}, [Own([])], [{1}], np.zeros(2)]

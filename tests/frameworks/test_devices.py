@@ -17,7 +17,7 @@ def test_unknown_device_is_an_error_that_lists_them(name):
         with pytest.raises(ValueError, match="device") as caught:
             convert(edges("float32"), name, unknown)
         assert isinstance(caught.value, DeviceError)
-        assert caught.value.what.lower().replace("-", "_").startswith(f"{name} has no device")
+        assert caught.value.what.startswith(f"{name} has no device")
         for device in frameworks()[name].devices:
             assert device in caught.value.hint
 
