@@ -63,7 +63,9 @@ def _refuse_if_incomplete(framework: Any) -> None:
         raise OptionError(f"{framework!r} is not a framework", hint)
     kind, name = type(framework).__name__, getattr(framework, "name", None)
     if not (isinstance(name, str) and name):
-        raise OptionError(f"{kind} has name={name!r}, not a text", 'set its attribute, such as name = "numpy"')
+        raise OptionError(
+            f"{kind} has name={name!r}, not a text", 'set its attribute, such as name = "numpy"'
+        )
     for attribute, example in (("modules", "numpy"), ("arrays", "numpy:ndarray"), ("distributions", "numpy")):
         names = getattr(framework, attribute, None)
         is_names = isinstance(names, tuple) and all(name and isinstance(name, str) for name in names)

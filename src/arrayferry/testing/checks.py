@@ -45,7 +45,9 @@ def check_arrays(name: str) -> None:
     _expect(dtype_name(array.dtype) == dtype, f"the dtype of a {dtype} {kind} is called {array.dtype}")
     _expect(tuple(array.shape) == source.shape, f"the shape of a {source.shape} {kind} is {array.shape}")
     values = framework.source(type(array)).read(array)
-    _expect(isinstance(values, np.ndarray), f"Source.read returns a {type(values).__name__}, not a NumPy array")
+    _expect(
+        isinstance(values, np.ndarray), f"Source.read returns a {type(values).__name__}, not a NumPy array"
+    )
 
 
 def check_leaves(name: str) -> None:
