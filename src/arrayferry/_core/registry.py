@@ -156,7 +156,7 @@ def _how_to_name_one(given: str = "") -> str:
 # For a library that nobody registered: its framework as a target, and as the source of a leaf. Set by
 # `_frameworks`.
 _fallback_target: Callable[[ModuleType], Framework]
-_fallback_source: Callable[[type], Framework | None] = lambda cls: None
+_fallback_source: Callable[[type], Framework | None]
 
 
 def register_fallback(
