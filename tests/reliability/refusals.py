@@ -162,6 +162,9 @@ STRUCTURES: dict[str, Call] = {
     "a library of nobody's makes another shape": lambda: convert(
         {"x": F4}, _stranger(asarray=lambda x: np.ravel(x))
     ),
+    "a value that does not fit, from sparse to itself": lambda: convert(
+        {"x": convert(np.array([1e300]), "sparse")}, "sparse", dtypes={"float64": "bfloat16"}
+    ),
     "register_container(no class, ...)": lambda: arrayferry.register_container("Pair", vars, vars),
     'register_framework(name="torch")': lambda: arrayferry.register_framework(Made("torch")),
     'register_framework(modules="mylib")': lambda: arrayferry.register_framework(Made(modules="mylib")),
