@@ -27,7 +27,7 @@ def no_view(array: Any) -> Array:
 
 
 class Source(NamedTuple):
-    """How arrays of one type are read. Its functions raise what is refused: sparse, deleted, without values.
+    """How arrays of one type are read. Its functions refuse what has no dense values.
 
     Attributes:
         read: `(array)` to the cheapest NumPy array: a view, or fresh memory; None if it has no counterpart.
