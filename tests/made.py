@@ -37,4 +37,4 @@ class Made(Framework):
     def target(self, device: Any) -> Target:
         """Return how its arrays are made."""
         target: Any = self._target  # type: ignore[attr-defined]
-        return target if isinstance(target, Target) else target(device)  # type: ignore[no-any-return]
+        return target if isinstance(target, Target) else target(device)

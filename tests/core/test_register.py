@@ -146,7 +146,7 @@ def test_a_framework_needs_a_source_and_a_target():
     class Half(arrayferry.Framework):
         name, modules, arrays = "half", ("numpy",), ()
 
-    with pytest.raises(TypeError, match="source.*target"):
+    with pytest.raises(TypeError, match=r"source.*target"):
         Half()
 
 

@@ -51,7 +51,6 @@ def test_caches_may_be_cleared_while_other_threads_build_converters():
 
 def test_frameworks_may_be_registered_while_others_are_looked_for(monkeypatch):
     monkeypatch.setattr(registry, "_registry", registry.registered())
-    numpy = registry.find_framework("numpy")
 
     class Meanwhile(tuple):
         """While it is looked at, another thread registers something."""

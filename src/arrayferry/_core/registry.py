@@ -63,7 +63,9 @@ def _refuse_if_incomplete(framework: Any) -> None:
         raise OptionError(f"{framework!r} is not a framework", hint)
     kind, name = type(framework).__name__, getattr(framework, "name", None)
     if not (isinstance(name, str) and name):
-        raise OptionError(f"{kind} has name={name!r}, not a text", 'set its attribute, such as name = "numpy"')
+        raise OptionError(
+            f"{kind} has name={name!r}, not a text", 'set its attribute, such as name = "numpy"'
+        )
     for attribute, example in (("modules", "numpy"), ("arrays", "numpy:ndarray"), ("distributions", "numpy")):
         names = getattr(framework, attribute, None)
         is_names = isinstance(names, tuple) and all(name and isinstance(name, str) for name in names)
@@ -154,7 +156,7 @@ def _how_to_name_one(given: str = "") -> str:
 # For a library that nobody registered: its framework as a target, and as the source of a leaf. Set by
 # `_frameworks`.
 _fallback_target: Callable[[ModuleType], Framework]
-_fallback_source: Callable[[type], Framework | None] = lambda cls: None
+_fallback_source: Callable[[type], Framework | None]
 
 
 def register_fallback(

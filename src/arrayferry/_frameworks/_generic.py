@@ -32,8 +32,6 @@ class Unregistered(Framework):
 
     def __init__(self, module: ModuleType) -> None:
         self.name, self.modules, self._module = module.__name__, (module.__name__,), module
-        self._dtypes = cache(partial(dtypes, module))
-        self._defaults = cache(partial(default_dtypes, module))
 
     def source(self, cls: type) -> Source:
         """Return how its arrays are read: in every way that some library supports."""
@@ -43,8 +41,8 @@ class Unregistered(Framework):
         """Return how its arrays are made: by its `asarray`, or else its `from_dlpack`."""
         return Target(
             take=partial(make, self._module, device),
-            dtypes=partial(self._dtypes, device),
-            defaults=partial(self._defaults, device),
+            dtypes=partial(dtypes, self._module, device),
+            defaults=partial(default_dtypes, self._module, device),
             share=partial(share, self._module, device),
         )
 
@@ -171,6 +169,7 @@ def share(module: ModuleType, device: Any, array: Array) -> Any:
     return result
 
 
+@cache
 def dtypes(module: ModuleType, device: Any) -> frozenset[str]:
     """Return the dtypes that the module can make arrays of."""
 
@@ -180,6 +179,7 @@ def dtypes(module: ModuleType, device: Any) -> frozenset[str]:
     return frozenset(name for name in STANDARD | ML_DTYPES if attempt(try_dtype, name) is not None)
 
 
+@cache
 def default_dtypes(module: ModuleType, device: Any) -> dict[type, str]:
     """Return the dtypes that `module.asarray` gives to Python's numbers."""
     options = {} if device is None else {"device": device}

@@ -8,14 +8,13 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arrayferry._core.dtypes import STANDARD
 from arrayferry._core.framework import Framework, Source, Target, no_view
-from arrayferry._frameworks._generic import attempt, default_dtypes
+from arrayferry._frameworks._generic import default_dtypes, dtypes
 
 if TYPE_CHECKING:
     import array_api_strict
@@ -47,8 +46,8 @@ class ArrayAPIStrict(Framework):
         on_cpu = device in (None, self.find_device("cpu"))
         return Target(
             take=take,
-            dtypes=partial(dtypes, device),
-            defaults=partial(defaults, xp, device),
+            dtypes=partial(dtypes, xp, device),
+            defaults=partial(default_dtypes, xp, device),
             share=partial(take, copy=False) if on_cpu else None,
             holds=lambda array: device in (None, array.device),
         )
@@ -73,15 +72,3 @@ class ArrayAPIStrict(Framework):
         import array_api_strict as xp
 
         return tuple(map(self.device_name, xp.__array_namespace_info__().devices()))
-
-
-@cache
-def dtypes(device: array_api_strict.Device | None) -> frozenset[str]:
-    """Return the dtypes that `asarray` accepts on a device."""
-    import array_api_strict as xp
-
-    asarray = partial(attempt, xp.asarray, device=device)
-    return frozenset(name for name in STANDARD if asarray(np.empty(0, name)) is not None)
-
-
-defaults = cache(default_dtypes)

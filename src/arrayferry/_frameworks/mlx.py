@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arrayferry._core.dtypes import STANDARD, ml_dtype
-from arrayferry._core.framework import Array, Framework, Source, Target
-from arrayferry.errors import SharingError
+from arrayferry._core.framework import Array, Framework, Source, Target, no_view
 
 if TYPE_CHECKING:
     import mlx.core as mx
@@ -88,9 +87,8 @@ def view(array: mx.array) -> Array:
     """Return a view of the array's memory."""
     import mlx.core as mx
 
-    if array.dtype == mx.bfloat16 and ml_dtype("bfloat16") is None:
-        raise SharingError("NumPy has no bfloat16 without ml_dtypes", "pip install ml-dtypes")
-    return read(array)
+    is_visible = array.dtype != mx.bfloat16 or ml_dtype("bfloat16") is not None
+    return read(array) if is_visible else no_view(array)
 
 
 def from_bits(bits: mx.array, name: str) -> mx.array:

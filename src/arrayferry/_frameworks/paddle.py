@@ -18,7 +18,7 @@ import numpy as np
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD, ml_dtype
 from arrayferry._core.framework import Array, Framework, Source, Target, no_view
 from arrayferry._core.ownership import STRIDED
-from arrayferry.errors import NotInstalledError, SharingError, UnsupportedError
+from arrayferry.errors import NotInstalledError, UnsupportedError
 
 if TYPE_CHECKING:
     import paddle
@@ -86,9 +86,8 @@ def view(tensor: paddle.Tensor) -> Array:
     """Return a view of the tensor's memory."""
     _refuse_if_no_values(tensor)
     name = _dtype_name(tensor.dtype)
-    if name not in STANDARD and ml_dtype(name) is None:
-        raise SharingError(f"NumPy has no {name}", "pass copy=None, which converts it")
-    values = read(tensor) if tensor.place.is_cpu_place() else None
+    has_dtype = name in STANDARD or ml_dtype(name) is not None
+    values = read(tensor) if has_dtype and tensor.place.is_cpu_place() else None
     return no_view(tensor) if values is None else values
 
 

@@ -1,7 +1,7 @@
 """TensorFlow: eager tensors, which cannot be written to.
 
 * a NumPy array -> `tf.constant` on the device, a copy
-* a tensor on the CPU -> a read-only view of its memory
+* a tensor -> a fresh NumPy array; with `copy=False`, a read-only view of one on the CPU
 * a `tf.Variable` -> its value at this moment
 * string, resource and variant tensors -> unchanged
 * symbolic, ragged, sparse and quantized tensors -> refused
@@ -79,14 +79,10 @@ class TensorFlow(Framework):
 
 
 def read(tensor: tf.Tensor | tf.Variable) -> Array | None:
-    """Return a read-only view of a tensor on the CPU, or a fresh array for any other."""
+    """Return a fresh array."""
     _refuse_if_no_values(tensor)
-    if tensor.dtype.name not in dtypes():
-        return None
-    try:
-        return np.asarray(tensor)
-    except ValueError:  # a 0-d tensor of a dtype that NumPy has only through ml_dtypes
-        return np.asarray(tensor.numpy())
+    # Without `numpy()`, NumPy reads no 0-d tensor of a dtype that it has only through ml_dtypes.
+    return np.asarray(tensor.numpy()) if tensor.dtype.name in dtypes() else None
 
 
 def view(tensor: tf.Tensor | tf.Variable) -> Array:

@@ -101,7 +101,7 @@ def read_scalar(scalar: Any) -> Array:
 
 def view(array: Any) -> Array:
     """Return a view of an array on the CPU."""
-    return array.numpy() if array.device.is_cpu else no_view(array)  # type: ignore[no-any-return]
+    return array.numpy() if array.device.is_cpu else no_view(array)
 
 
 def take(device: Any, array: Array) -> Any:
@@ -136,10 +136,8 @@ def copy_to(device: Any, array: Any, dtype: str | None) -> Any:
     if _is_scalar(array):
         return array if dtype is None else getattr(wp, dtype)(array.value)
     there = array.device if device is None else device
-    if dtype is None:
-        copy = wp.clone(array, device=there, requires_grad=False)
-    else:
-        copy = wp.array(array.numpy().astype(dtype), device=there)
+    same = array if dtype is None else wp.array(array.numpy().astype(dtype), device=array.device)
+    copy = wp.clone(same, device=there, requires_grad=False)
     wp.synchronize_device(there)
     return copy
 
