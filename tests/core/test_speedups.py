@@ -24,7 +24,7 @@ from arrayferry import Converter
 from arrayferry._core import convert, ownership, walk
 from arrayferry._core.speedups import speedups
 from arrayferry._core.walk import Slot
-from arrayferry.wrappers._boundary import STEP, checked
+from arrayferry.wrappers._answers import STEP, checked
 from compare import arrays_in
 from toys import Made
 
@@ -169,7 +169,7 @@ def test_both_walks_do_the_same(name, copy):
 )
 def test_both_walkers_unpack_the_same(values):
     boundary = arrayferry.wrap(Made(tuple), "numpy")._boundary
-    converter, slots = boundary.outgoing, boundary._step_slots()
+    converter, slots = boundary.outgoing, boundary._answers.step_slots()
     repack = partial(checked, "step", STEP)
 
     def unpack(walker):

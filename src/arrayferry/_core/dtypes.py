@@ -14,27 +14,6 @@ from arrayferry._core.framework import WIDE, Array
 from arrayferry._core.speedups import speedups
 from arrayferry.errors import NotInstalledError, OptionError
 
-__all__ = [
-    "LARGEST",
-    "ML_DTYPES",
-    "STANDARD",
-    "WIDEST",
-    "Cast",
-    "Casts",
-    "can_hold",
-    "canonical_bools",
-    "cast_exactly",
-    "cast_for",
-    "castable",
-    "dtype_name",
-    "dtype_names",
-    "first_lost",
-    "halved",
-    "is_known",
-    "next_available",
-    "promotes",
-]
-
 # The precision of each float dtype in bits, and how far its exponents reach: down to subnormals, and up.
 _FLOATS = {
     "float16": (11, 24, 15),
@@ -117,6 +96,12 @@ LARGEST: dict[str, tuple[np.dtype[Any], float]] = {
 # A value may take a dtype of a later kind, never of an earlier one: nothing is rounded to an integer.
 _KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 
+# The letters of the kinds, by what names begin with.
+_LETTERS = {
+    **{"bool": "b", "int": "i", "uint": "u", "float": "f", "bfloat": "f", "complex": "c", "object": "O"},
+    **{"longdouble": "f", "clongdouble": "c"},  # NumPy's, where they have no number of bits
+}
+
 
 def dtype_name(dtype: Any) -> str:
     """Return the plain name of any framework's dtype, of a scalar type, or of a qualified name.
@@ -143,6 +128,15 @@ def dtype_names(dtypes: Mapping[Any, Any] | None) -> dict[str, str]:
 def is_known(dtype: Any) -> bool:
     """Return whether a dtype is one of those that frameworks share."""
     return dtype_name(dtype) in _LADDERS
+
+
+def kind_of(dtype: Any) -> str:
+    """Return NumPy's letter for the kind of any framework's dtype; V for what is neither number nor object.
+
+    >>> kind_of("bfloat16"), kind_of(np.dtype("uint8")), kind_of(np.dtype("datetime64[s]"))
+    ('f', 'u', 'V')
+    """
+    return _LETTERS.get(dtype_name(dtype).partition("_")[0].rstrip("0123456789"), "V")
 
 
 def can_hold(dtype: Any, other: Any) -> bool:
@@ -176,8 +170,7 @@ def promotes(old: np.dtype[Any], new: np.dtype[Any]) -> bool:
     >>> promotes(np.dtype("int8"), np.dtype("float32")), promotes(np.dtype("float32"), np.dtype("int8"))
     (True, False)
     """
-    kind = "f" if old.name in ML_DTYPES else old.kind
-    return _KINDS.get(kind, 9) <= _KINDS.get(new.kind, -1)
+    return _KINDS.get(kind_of(old), 9) <= _KINDS.get(new.kind, -1)
 
 
 class Cast(NamedTuple):

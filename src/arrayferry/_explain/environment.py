@@ -18,8 +18,9 @@ from arrayferry._explain.reasons import REASONS
 from arrayferry.errors import FerryError
 from arrayferry.wrappers import wrap
 from arrayferry.wrappers._agents import AgentsBoundary
+from arrayferry.wrappers._answers import RESET, STEP, checked
 from arrayferry.wrappers._base import ConversionWrapper
-from arrayferry.wrappers._boundary import RESET, STEP, Boundary, checked
+from arrayferry.wrappers._boundary import Boundary
 from arrayferry.wrappers._make import opened
 from arrayferry.wrappers._rollout import refuse_no_steps, rollout_of
 

@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from arrayferry._core.dtypes import kind_of
 from arrayferry._core.messages import with_article
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.casting import subspaces
@@ -32,7 +33,7 @@ def members_of(space: spaces.Space[Any]) -> Any:
         return {key: members_of(one) for key, one in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(map(members_of, space.spaces))
-    if space.dtype is None or space.dtype.kind not in "biufc":
+    if kind_of(space.dtype) not in "biufc":
         what = f"members of {space} are not arrays of numbers"
         raise UnsupportedError(what, "JAX takes Box, Discrete, MultiDiscrete, MultiBinary, Dict and Tuple")
     return shape_of(space.shape or (), jax.dtypes.canonicalize_dtype(space.dtype))

@@ -10,7 +10,7 @@ from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
 from arrayferry.sanitizer.wrapper import Watching
 from arrayferry.wrappers._agents import find_space
-from arrayferry.wrappers._boundary import STEP
+from arrayferry.wrappers._answers import STEP
 
 __all__ = ["AECSanitizer", "ParallelSanitizer"]
 

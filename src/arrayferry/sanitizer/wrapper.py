@@ -19,7 +19,7 @@ from arrayferry.sanitizer.report import FindingLog, Report
 from arrayferry.sanitizer.values import Values
 from arrayferry.sanitizer.writes import Writes
 from arrayferry.spaces.batched import observation_space_of
-from arrayferry.wrappers._boundary import RESET, STEP
+from arrayferry.wrappers._answers import RESET, STEP
 from arrayferry.wrappers._forwarding import CARRYING, Forwarding, actions_first
 from arrayferry.wrappers._kinds import find_kind
 

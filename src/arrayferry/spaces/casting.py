@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from arrayferry._core.containers import OBJECT_ARRAY, container_of
 from arrayferry._core.convert import convert, is_registered
-from arrayferry._core.dtypes import STANDARD, can_hold, cast_exactly, dtype_name, is_known
+from arrayferry._core.dtypes import STANDARD, can_hold, cast_exactly, dtype_name, kind_of
 from arrayferry._core.framework import Framework
 from arrayferry._core.messages import warn_caller, with_article
 from arrayferry._core.registry import can_make_arrays, describe, framework_of, source_of
@@ -80,7 +80,7 @@ def cast_to_space(
             return cast_to_space(part_space, part, f"{path}{key_text(key)}", share, on_keep)
 
         return rebuilt(value, cast, by_name=isinstance(space, spaces.Dict))
-    is_leaf = space.dtype is not None and np.dtype(space.dtype).kind in "biufc"
+    is_leaf = kind_of(space.dtype) in "biufc"
     if is_leaf and not isinstance(value, Mapping):
         return _cast_each(np.dtype(space.dtype), value, path, on_keep, share)
     parts = spaces.Dict, spaces.Tuple, spaces.Sequence, spaces.Graph, spaces.OneOf
@@ -239,8 +239,7 @@ def _cast_leaf(dtype: np.dtype[Any], value: Any, share: bool, why: str) -> Any:
         return value
     if isinstance(value, np.ndarray) and value.dtype == object:
         return OBJECT_ARRAY
-    has_numbers = is_known(old) or getattr(old, "kind", "V") in "biufc"
-    if not has_numbers and type(value) not in (bool, int, float, complex):
+    if kind_of(old) not in "biufc" and type(value) not in (bool, int, float, complex):
         return KEEP
     if share and framework is not None:
         raise SharingError(f"{describe(value)} is not {dtype.name}, {why}", "copy=None")

@@ -13,7 +13,8 @@ from arrayferry._core.messages import note_on
 from arrayferry._core.walk import key_text
 from arrayferry.errors import FerryError
 from arrayferry.spaces.casting import cast_to_space, rebuilt
-from arrayferry.wrappers._boundary import RESET, STEP, Boundary, State, checked
+from arrayferry.wrappers._answers import RESET, STEP, Answers, checked
+from arrayferry.wrappers._boundary import Boundary, State
 
 __all__ = ["AgentsBoundary", "AllAgents", "cast_agents_reset", "cast_agents_step", "find_space"]
 
@@ -40,12 +41,34 @@ class _OneAgent:
         return space
 
 
+class _AgentsAnswers(Answers):
+    """Converts dicts keyed by agent: rewards and dones hold one number or flag per agent."""
+
+    def _number(self, reward: Any, path: str = "reward") -> Any:
+        number = super()._number
+        if not isinstance(reward, Mapping):
+            return number(reward, path)
+        # An agent may have no reward.
+        return _each(
+            reward, float, lambda agent, one: None if one is None else number(one, _path(path, agent))
+        )
+
+    def _flag(self, name: str, value: Any) -> Any:
+        flag = super()._flag
+        if not isinstance(value, Mapping):
+            return flag(name, value)
+        return _each(value, bool, lambda agent, one: flag(_path(name, agent), one))
+
+
 class AgentsBoundary(Boundary):
-    """Converts dicts keyed by agent: rewards and dones hold one number or flag per agent.
+    """Converts dicts keyed by agent.
 
     What comes out is converted in one go. What goes in passes a boundary per agent, which is made when the
     agent first acts. The arguments are those of `Boundary`; the environment is an `AllAgents`.
     """
+
+    def _new_answers(self, *arguments: Any) -> Answers:
+        return _AgentsAnswers(*arguments)
 
     def _new_state(self, *arguments: Any, **options: Any) -> State:
         return super()._new_state(*arguments, **options)._replace(convert_action=self._convert_actions)
@@ -92,21 +115,6 @@ class AgentsBoundary(Boundary):
                 note_on(error, f"action: none arrived for {', '.join(map(repr, missing))}")
             if unknown := [agent for agent in action if agent not in agents]:
                 note_on(error, f"action: no such agent now: {', '.join(map(repr, unknown))}")
-
-    def _number(self, reward: Any, path: str = "reward") -> Any:
-        number = super()._number
-        if not isinstance(reward, Mapping):
-            return number(reward, path)
-        # An agent may have no reward.
-        return _each(
-            reward, float, lambda agent, one: None if one is None else number(one, _path(path, agent))
-        )
-
-    def _flag(self, name: str, value: Any) -> Any:
-        flag = super()._flag
-        if not isinstance(value, Mapping):
-            return flag(name, value)
-        return _each(value, bool, lambda agent, one: flag(_path(name, agent), one))
 
 
 def _each(values: Any, passes: type, change: Callable[[Any, Any], Any]) -> Any:

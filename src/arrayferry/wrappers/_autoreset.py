@@ -14,7 +14,7 @@ from arrayferry._core.convert import convert
 from arrayferry._core.registry import describe
 from arrayferry.errors import FerryError, OptionError, UnsupportedError
 from arrayferry.spaces.casting import cast_to_space, rebuilt
-from arrayferry.wrappers._boundary import STEP, checked
+from arrayferry.wrappers._answers import STEP, checked
 
 __all__ = [
     "autoreset_mode_of",

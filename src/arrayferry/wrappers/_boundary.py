@@ -1,31 +1,21 @@
-"""The boundary between an environment and its agent: actions go in, what a step returns comes out.
-
-What a step returns, and which parts of it are numbers and flags, is known here and nowhere below.
-"""
+"""The boundary between an environment and its agent: actions go in, what a step returns comes out."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from functools import partial
-from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-import numpy as np
-
-from arrayferry._core.containers import container_of
 from arrayferry._core.convert import Converter, Namespace, keeping_numbers
-from arrayferry._core.dtypes import dtype_name
 from arrayferry._core.framework import Placement
 from arrayferry._core.messages import warn_caller, with_article
 from arrayferry._core.registry import (
-    describe,
     find_framework,
     find_unpickled_framework,
-    framework_of,
     registered,
     source_of,
 )
@@ -34,13 +24,10 @@ from arrayferry.errors import (
     DeviceError,
     FerryError,
     FrameworkWarning,
-    KeptWarning,
-    SharingError,
-    UnsupportedError,
 )
 from arrayferry.spaces.batched import action_space_of
-from arrayferry.spaces.casting import cast_reward, known_dtype
-from arrayferry.spaces.members import Caster, member_caster, shape_of, stacked
+from arrayferry.spaces.casting import known_dtype
+from arrayferry.spaces.members import Caster, member_caster
 from arrayferry.spaces.target import convert_space
 from arrayferry.wrappers._actions import (
     MakesSpaces,
@@ -48,23 +35,16 @@ from arrayferry.wrappers._actions import (
     note_mismatch,
     owner_of_action_space,
 )
+from arrayferry.wrappers._answers import Answers, Unpack
 from arrayferry.wrappers._detect import arrays_in, known_framework, suggested_framework
-from arrayferry.wrappers._numbers import each_flag, each_flag_array, each_number, flag_of, number_of
-from arrayferry.wrappers._rows import batch_devices, converted_by, row_reader, split_observation
+from arrayferry.wrappers._rows import batch_devices, row_reader
 
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-__all__ = ["RESET", "STEP", "Boundary", "State", "checked"]
+__all__ = ["Boundary", "State"]
 
 _T = TypeVar("_T")
-
-# What the values that an environment returns are called in messages.
-RESET = ("obs", "info")
-STEP = ("obs", "reward", "terminated", "truncated", "info")
-
-# Nobody reads more warnings than this, and making the paths takes time.
-_MANY_WARNINGS = 100
 
 # If the current process has another id, it was forked after this module was imported.
 _IMPORTED_IN = os.getpid()
@@ -95,8 +75,8 @@ class State(NamedTuple):
     convert_action: Caster
     convert_any_action: Caster
     convert_options: Caster
-    convert_step: Callable[[list[Any]], Any]
-    convert_reset: Callable[[list[Any]], Any]
+    convert_step: Unpack
+    convert_reset: Unpack
     agents: dict[Hashable, Boundary]
 
 
@@ -142,18 +122,20 @@ class Boundary:
         self._reward_dtype = known_dtype(reward_dtype)
         self._env_device, self.target_device = env_device, target_device
         self.has_answered = False
-        self._warned: set[str] = set()
         target = find_framework(target_xp)
         batches, others = batch_devices(target, target_device, env)
         self.outgoing = Converter(target, batches, copy=copy, dtypes=dtypes)
         self._is_split = batches is not others
         self.local = Converter(target, others, copy=copy, dtypes=dtypes) if self._is_split else self.outgoing
-        self._convert_step, self._convert_reset = self._converters_of_answers()
+        self._answers = self._new_answers(env, self.outgoing, self.local, self._reward_dtype, scalars)
         space = action_space_of(env)
         if env_xp is None:
             self.state = self._new_state("numpy", None, space, is_known=False)
         else:
             self.state = self._new_state(env_xp, env_device, space)
+
+    def _new_answers(self, *arguments: Any) -> Answers:
+        return Answers(*arguments)
 
     def _new_state(
         self,
@@ -168,7 +150,7 @@ class Boundary:
         copy, name = self.outgoing.copy, self._action_name
         to_env, owner = Converter(env_xp, device, copy=copy), owner_of_action_space(self._env, space)
         walk_options = keeping_numbers(env_xp, device, copy=copy)._walker([Slot("options")]).convert
-        walk_action = to_env._walker([Slot(name, on_keep=partial(self._warn, to_env))]).convert
+        walk_action = to_env._walker([Slot(name, on_keep=partial(self._answers.warn_kept, to_env))]).convert
         cast = member_caster(space, to_env)
 
         def convert_any(action: Any) -> Any:
@@ -192,8 +174,8 @@ class Boundary:
             convert_action=self._convert_first if is_first else self._reading_rows(name, convert_action),
             convert_any_action=convert_any_action,
             convert_options=self._reading_rows("options", lambda options: walk_options([options])),
-            convert_step=self._convert_step if is_known else self._learning(self._convert_step),
-            convert_reset=self._convert_reset if is_known else self._learning(self._convert_reset),
+            convert_step=self._answers.convert_step if is_known else self._learn_and_convert_step,
+            convert_reset=self._answers.convert_reset if is_known else self._learn_and_convert_reset,
             agents={},
         )
 
@@ -204,14 +186,13 @@ class Boundary:
         read = row_reader(name, self.outgoing)
         return lambda value: convert(read(value))
 
-    def _learning(self, convert: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
-        """Return a function that looks for the environment's arrays before it converts them."""
+    def _learn_and_convert_step(self, box: list[Any]) -> Any:
+        self.learn_from(box)
+        return self._answers.convert_step(box)
 
-        def learn_and_convert(box: list[Any]) -> Any:
-            self.learn_from(box)
-            return convert(box)
-
-        return learn_and_convert
+    def _learn_and_convert_reset(self, box: list[Any]) -> Any:
+        self.learn_from(box)
+        return self._answers.convert_reset(box)
 
     def _convert_first(self, action: Any) -> Any:
         self._detect()
@@ -241,47 +222,6 @@ class Boundary:
     def convert_reset(self, box: list[Any]) -> Any:
         """Convert a reset's result, of which the list has the only reference, for the agent."""
         return self.state.convert_reset(box)
-
-    # ---- what comes out -------------------------------------------------------------------------------
-
-    def _converters_of_answers(self) -> tuple[Callable[[list[Any]], Any], Callable[[list[Any]], Any]]:
-        """Return the functions that convert the results of a step and of a reset."""
-        walker = self.outgoing._walker
-        step = walker(self._step_slots(), partial(checked, "step", STEP)).unpack
-        reset = walker([self._observation(), self._info()], partial(checked, "reset", RESET)).unpack
-        return (step if self._scalars == "python" else self._arrays_converter(step)), reset
-
-    def _observation(self) -> Slot:
-        slot = Slot("obs", on_keep=partial(self._warn, self.outgoing))
-        if not self._is_split:
-            return slot
-        return split_observation(slot, self._env, self.outgoing, self.local)
-
-    def _info(self) -> Slot:
-        # The keys of infos differ between processes, so an info stays in the process that made it.
-        slot = Slot("info")
-        return converted_by(self.local, slot) if self._is_split else slot
-
-    def _step_slots(self) -> list[Slot]:
-        if self._scalars == "target":
-            flags = [*map(Slot, STEP[2:4])]
-        else:
-            flags = [Slot(name, scalar=partial(self._flag, name), kept_type=bool) for name in STEP[2:4]]
-        return [self._observation(), self._reward(), *flags, self._info()]
-
-    def _reward(self) -> Slot:
-        dtype, is_python = self._reward_dtype, self._scalars == "python"
-        if dtype is None:
-            slot = Slot("reward", on_keep=self._refuse_kept)
-            return slot._replace(scalar=self._number, kept_type=float) if is_python else slot
-        out = self.outgoing
-        to_target = Converter(out.framework, out.device, copy=out.copy)  # without `dtypes`
-        finish = self._number if is_python else to_target.take
-
-        def cast(reward: Any) -> Any:
-            return finish(cast_reward(dtype, each_number("reward", reward), share=out.copy is False))
-
-        return Slot("reward", scalar=cast)
 
     def _refuse_if_unusable(self) -> None:
         """Raise if the environment's framework cannot compute here, as JAX cannot in a forked process."""
@@ -317,73 +257,6 @@ class Boundary:
         note_mismatch(
             error, self._env, state.action_space, action, state.convert_any_action, self._action_name
         )
-
-    # ---- numbers and flags ----------------------------------------------------------------------------
-
-    def _number(self, reward: Any, path: str = "reward") -> Any:
-        try:
-            return number_of(reward)
-        except (TypeError, ValueError, RuntimeError):  # several rewards: one per objective or agent
-            return self._converted(path, each_number(path, reward))
-        except FerryError as error:
-            raise error.at(path)  # noqa: B904  (it is the same error)
-
-    def _flag(self, name: str, value: Any) -> Any:
-        is_objects = isinstance(value, np.ndarray) and value.dtype.hasobject
-        if type(value) is not np.bool_ and (is_objects or container_of(type(value)) is not None):
-            return self._converted(name, each_flag(name, value))  # one flag per agent
-        try:
-            return flag_of(value)
-        except (TypeError, ValueError, RuntimeError) as error:
-            what = f"{name} is {describe(value)}, not a single bool"
-            is_many = bool(getattr(value, "shape", ()))
-            many = "is it a vector environment? arrayferry.wrap chooses the right wrapper"
-            raise UnsupportedError(what, many if is_many else "let the environment return a bool") from error
-
-    def _converted(self, name: str, value: Any) -> Any:
-        return self.outgoing._walker([Slot(name, on_keep=self._refuse_kept)]).convert([value])
-
-    def _refuse_kept(self, name: str, path: Callable[[], str], leaf: Any) -> None:
-        what = f"{describe(leaf)} has no counterpart in {self.outgoing.framework.name}"
-        raise UnsupportedError(what, 'cast it, for example by reward_dtype="float64"', path())
-
-    def _arrays_converter(self, unpack: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
-        """Return a function for steps whose reward becomes an array of real numbers, and flags of bools."""
-        plain: tuple[Any, Any, Any] = None, None, None  # the arrays' type and dtypes that need no check
-        checks = each_number, each_flag_array, each_flag_array
-
-        def convert(box: list[Any]) -> Any:
-            nonlocal plain
-            kind, number, flag = plain
-            try:
-                _, reward, terminated, truncated, _ = box[0]
-                is_plain = type(reward) is type(terminated) is type(truncated) is kind
-                is_plain = is_plain and terminated.dtype is truncated.dtype is flag and reward.dtype is number
-            except (AttributeError, TypeError, ValueError):  # they are not arrays, or not as many
-                is_plain = False
-            _ = reward = terminated = truncated = None  # so that the box alone holds them
-            if is_plain:
-                return unpack(box)
-            obs, *values, info = checked("step", STEP, box.pop())
-            new = [self._rows(*each) for each in zip(checks, STEP[1:4], values)]
-            if all(map(is_, new, values)):
-                plain = type(new[0]), getattr(new[0], "dtype", None), new[1].dtype
-            box = [(obs, *new, info)]
-            del obs, values, new, info
-            return unpack(box)
-
-        return convert
-
-    def _rows(self, check: Callable[[str, Any], Any], name: str, values: Any) -> Any:
-        """Return checked numbers or flags; a list with one for each environment as an array."""
-        new = check(name, values)
-        old = dtype_name(getattr(values, "dtype", "object"))
-        if old == "object" and isinstance(new, (list, tuple, np.ndarray)):
-            rows = stacked([*new.flat] if isinstance(new, np.ndarray) else new)
-            return rows if shape_of(rows) == (getattr(self._env, "num_envs", None),) else new
-        if self.outgoing.copy is False and shape_of(values) and dtype_name(new.dtype) != old:
-            raise SharingError(f"{describe(values)} is not {new.dtype}", "copy=None, which casts it", name)
-        return new
 
     # ---- the environment's framework, learned ---------------------------------------------------------
 
@@ -456,20 +329,6 @@ class Boundary:
         arguments = type(self), self._env, self.arguments(), self._scalars
         return _rebuild, arguments, {"has_answered": self.has_answered}
 
-    def _warn(self, to: Converter, name: str, path: Callable[[], str], leaf: Any) -> None:
-        cls = type(leaf)
-        if framework_of(cls) is None and not isinstance(leaf, (np.generic, complex)):  # of an unknown class
-            known = f"{cls.__module__}.{cls.__qualname__}"
-            if to is self.outgoing and known not in self._warned and len(self._warned) < _MANY_WARNINGS:
-                self._warned.add(known)
-                what = f"{path()}: {with_article(cls.__qualname__)} holds arrays, which stay as they are"
-                how = f"arrayferry.register_container({cls.__qualname__}, values=..., build=...)"
-                warn_caller(f"{what}; to have them converted, call {how}", KeptWarning)
-        elif len(self._warned) < _MANY_WARNINGS and (where := path()) not in self._warned:
-            self._warned.add(where)
-            what = f"{describe(leaf)} has no counterpart in {to.framework.name}"
-            warn_caller(f"{where}: {what}, and stays as it is", KeptWarning)
-
 
 def _name_of_device(device: Any) -> Any:
     """Return the name of a device of any imported framework."""
@@ -489,15 +348,3 @@ def _rebuild(kind: type[Boundary], env: Any, arguments: dict[str, Any], scalars:
         if name is not None:
             find_unpickled_framework(name)
     return kind(env, **arguments, scalars=scalars)
-
-
-def checked(call: str, names: Sequence[str], values: Any) -> tuple[Any, ...]:
-    """Return the values that an environment's method returned, if there are as many as names."""
-    if isinstance(values, (tuple, list)) and len(values) == len(names):
-        return tuple(values)
-    is_many = isinstance(values, (tuple, list))
-    got = f"{len(values)} values" if is_many else with_article(type(values).__name__)
-    raise UnsupportedError(
-        f"the environment's {call}() returned {got}, not ({', '.join(names)})",
-        "does it use an older interface? Gymnasium's documentation says how to turn it into a gymnasium.Env",
-    )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from arrayferry._core.containers import OBJECT_ARRAY
-from arrayferry._core.dtypes import cast_exactly, dtype_name
+from arrayferry._core.dtypes import cast_exactly, kind_of
 from arrayferry._core.registry import describe, framework_of
 from arrayferry._core.walk import Slot, walk
 from arrayferry.errors import NarrowingError, UnsupportedError
@@ -69,15 +69,17 @@ def _item(value: Any) -> Any:
     if not hasattr(value, "item"):
         return value
     if hasattr(value, "dtype"):
-        _refuse_unless_real(value)
+        _real_kind(value)
     item = value.item()
     return item if type(item) is type(value) else _item(item)  # a longdouble is its own item
 
 
-def _refuse_unless_real(array: Any) -> None:
-    real = "bool", "int", "uint", "float", "bfloat", "longdouble", "object"
-    if np.ma.is_masked(array) or not dtype_name(array.dtype).startswith(real):
+def _real_kind(array: Any) -> str:
+    """Return the kind of an array of real numbers or of objects: b, i, u, f or O."""
+    kind = kind_of(array.dtype)
+    if np.ma.is_masked(array) or kind not in "biufO":
         raise TypeError("it is masked, or has no real dtype")
+    return kind
 
 
 def _is_number(item: Any) -> bool:
@@ -115,11 +117,10 @@ def _checked(leaf: Any, kind: type | None) -> Any:
         if kind is None:
             return leaf if type(leaf) in (int, float) else number_of(leaf)
         return kind(flag_of(leaf))
-    _refuse_unless_real(leaf)
-    if (name := dtype_name(leaf.dtype)) == "object":
+    if (letter := _real_kind(leaf)) == "O":
         return OBJECT_ARRAY
     array = leaf.data if isinstance(leaf, np.ma.MaskedArray) else leaf  # its mask hides nothing
-    if (name == "bool") is (kind is not None):
+    if (letter == "b") is (kind is not None):
         return array
     new, lost = cast_exactly(np.asarray(to_numpy(array)), np.dtype(kind or float))
     if lost:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from arrayferry.spaces.casting import cast_to_space
+from arrayferry.wrappers._answers import RESET, STEP, checked
 from arrayferry.wrappers._autoreset import with_cast_final
-from arrayferry.wrappers._boundary import RESET, STEP, checked
 
 __all__ = ["Prepare", "cast_reset", "cast_step"]
 

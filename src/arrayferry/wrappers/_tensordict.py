@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gymnasium import spaces
@@ -43,10 +43,6 @@ class TensorDictBoundary(Boundary):
             raise OptionError(what, "pass a device of this process, or leave as_tensordict out")
 
     # ---- out -------------------------------------------------------------------------------------------
-
-    def _converters_of_answers(self) -> tuple[Callable[[list[Any]], Any], Callable[[list[Any]], Any]]:
-        step, reset = super()._converters_of_answers()
-        return (lambda box: self._pack_step(*step(box))), (lambda box: self._pack_reset(*reset(box)))
 
     def _pack_step(self, obs: Any, reward: Any, terminated: Any, truncated: Any, info: Any) -> Any:
         batch = reward.shape[:1] or self._batch() if isinstance(self._env, VectorEnv) else ()
@@ -96,8 +92,12 @@ class TensorDictBoundary(Boundary):
 
     def _new_state(self, *arguments: Any, **options: Any) -> State:
         state = super()._new_state(*arguments, **options)
-        convert = state.convert_action
-        return state._replace(convert_action=lambda action: convert(self._opened_action(action)))
+        action, step, reset = state.convert_action, state.convert_step, state.convert_reset
+        return state._replace(
+            convert_action=lambda value: action(self._opened_action(value)),
+            convert_step=lambda box: self._pack_step(*step(box)),
+            convert_reset=lambda box: self._pack_reset(*reset(box)),
+        )
 
     def _opened_action(self, action: Any) -> Any:
         if not self._lib.is_tensor_collection(action):
