@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from arrayferry import _frameworks as _frameworks  # registers the frameworks
 from arrayferry._core.containers import register_container
 from arrayferry._core.convert import Converter, convert, register_leaf
-from arrayferry._core.framework import Devices, Framework
+from arrayferry._core.framework import Framework, Source, Target
 from arrayferry._core.registry import frameworks, register_framework
 from arrayferry.errors import FerryError
 
@@ -41,7 +41,8 @@ __all__ = [
     # what is supported, and how to extend it
     "frameworks",
     "Framework",
-    "Devices",
+    "Source",
+    "Target",
     "register_framework",
     "register_container",
     "register_leaf",

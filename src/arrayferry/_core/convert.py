@@ -13,25 +13,15 @@ import numpy as np
 
 from arrayferry._core import containers, registry, walk
 from arrayferry._core.dtypes import dtype_names
-from arrayferry._core.framework import Framework
-from arrayferry._core.leaf import LeafConverter
+from arrayferry._core.framework import Framework, Placement
 from arrayferry._core.messages import refuse_unknown
 from arrayferry._core.objects import UNCHANGING
 from arrayferry._core.ownership import REFCOUNTS_RELIABLE
+from arrayferry._core.route import Routes
 from arrayferry._core.speedups import speedups
 from arrayferry._core.type_cache import TypeCache, find_base, register, registration_table
 from arrayferry._core.walk import KEEP, Handler, Slot, unchanged
 from arrayferry.errors import FerryError, OptionError
-
-__all__ = [
-    "Converter",
-    "Namespace",
-    "convert",
-    "is_registered",
-    "keeping_numbers",
-    "leaf_tables",
-    "register_leaf",
-]
 
 _T = TypeVar("_T")
 
@@ -100,9 +90,6 @@ class Converter:
 
     _converts_numbers = True  # whether Python's numbers become arrays
 
-    # Called with the framework and the array for each array that is met, until it returns True.
-    _on_array: Callable[[Framework, Any], bool] | None = None
-
     def __init__(
         self,
         to: Namespace,
@@ -114,10 +101,12 @@ class Converter:
         if copy is not None and copy is not True and copy is not False:
             raise OptionError(f"copy={copy!r} is not valid", "pass None, True or False")
         self.framework = registry.find_framework(to)
-        self.device = self.framework.devices.find(device)
+        is_known = isinstance(device, Placement)
+        self.device = device if is_known else self.framework.find_device(device)
         self.copy = copy
         self.dtypes = dtype_names(dtypes)
-        self._leaf = LeafConverter(self.framework, self.device, copy, self.dtypes)
+        self._routes = Routes(self.framework, self.device, copy, self.dtypes)
+        self.target = self._routes.target
         self._handlers = TypeCache(self._decide_handler)
         self._convert_box = self._walker([Slot("value")]).convert
 
@@ -141,15 +130,15 @@ class Converter:
 
     def _walker(self, slots: Sequence[Slot], repack: Callable[[Any], Any] = tuple) -> Any:
         """Return a walker that converts boxes with these slots."""
-        mode = self.framework._fast.mode()
-        if speedups is None:
-            return walk.Walker(self._handlers, mode, slots, repack)
-        return speedups.Walker(self._handlers, mode, slots, repack, self._leaf, REFCOUNTS_RELIABLE, _FOR_C)
+        walker = walk.Walker if speedups is None else speedups.Walker
+        return walker(self._handlers, slots, repack, self.target.guard)
 
     @property
     def device_name(self) -> Any:
         """The device's name, which can be pickled even if the device object cannot."""
-        return None if self.device is None else self.framework.devices.name(self.device)
+        if isinstance(self.device, Placement):
+            return self.device.name()
+        return None if self.device is None else self.framework.device_name(self.device)
 
     def __repr__(self) -> str:
         """Return the call that would build it again."""
@@ -168,8 +157,8 @@ class Converter:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle names only: functions and device objects are left out."""
-        arguments = self.framework.name, self.device_name, self.copy, self.dtypes, self._converts_numbers
-        return _rebuild, arguments
+        device = self.device if isinstance(self.device, Placement) else self.device_name
+        return _rebuild, (self.framework.name, device, self.copy, self.dtypes, self._converts_numbers)
 
     def _decide_handler(self, cls: type) -> Handler:
         """Return the handler for a type. Called once for each type."""
@@ -179,39 +168,22 @@ class Converter:
 
     def _decide_unregistered(self, cls: type) -> Handler:
         """Return the handler for a type, ignoring registered leaves."""
-        leaf = self._leaf
-        if (registered := containers.registered_container(cls)) is not None:
-            return registered
-        if issubclass(cls, Enum):
-            return unchanged  # a member stays itself, whatever its value is
-        if cls in (bool, str, bytes, type(None)):
-            return unchanged
+        routes = self._routes
+        if (container := containers.registered_container(cls)) is not None:
+            return container
+        if cls in (bool, str, bytes, type(None)) or issubclass(cls, Enum):
+            return unchanged  # a member of an enumeration stays itself, whatever its value is
         if cls in (int, float, complex):
-            return leaf.python_scalar if self._converts_numbers else unchanged
-        if issubclass(cls, np.generic):
-            return leaf.numpy_scalar
-        if issubclass(cls, np.ma.MaskedArray):
-            return leaf.array_without_counterpart  # a mask has no counterpart
-        if framework := registry.decide_framework(cls):
-            is_numpy = issubclass(cls, np.ndarray)
-            return self._showing(framework, leaf.array_handler if is_numpy else leaf.array_of(framework, cls))
+            return routes.number if self._converts_numbers else unchanged
+        numpy = {np.generic: routes.numpy_scalar, np.ma.MaskedArray: routes.only_numpy}
+        for base, route in {**numpy, np.ndarray: routes.numpy_array}.items():
+            if issubclass(cls, base):
+                return route
+        if (framework := registry.decide_framework(cls)) is not None:
+            return routes.array_of(framework, cls)
         if (container := containers.container_of(cls)) is not None:
             return container
         return _of_unknown_class if containers.is_unknown(cls) else unchanged
-
-    def _showing(self, framework: Framework, handler: Callable[[Any, bool], Any]) -> Handler:
-        """Return the handler for arrays, which first shows each to `_on_array`, as long as there is one."""
-        if self._on_array is None:
-            return handler
-
-        def show(array: Any, owned: bool) -> Any:
-            on_array = self._on_array  # read once: another thread may unset it meanwhile
-            if on_array is None or on_array(framework, array):
-                self._on_array = None
-                self._handlers.pop(type(array), None)  # so that it is decided again, without `show`
-            return handler(array, owned)
-
-        return show
 
     def _registered_handler(self, cls: type, function: Callable[[Any, Converter], Any]) -> Handler:
         def handler(value: Any, owned: bool) -> Any:
@@ -240,22 +212,22 @@ def _of_unknown_class(value: Any, owned: bool) -> Any:
 # The most objects that are looked at in the attributes of one.
 _MANY = 100
 
-# What the walk in C shares with the one in Python, in the order that `_speedups.c` expects.
-_FOR_C = (
-    unchanged,
-    KEEP,
-    walk.Container,
-    containers.DICT,
-    containers.LIST,
-    containers.TUPLE,
-    walk.IN_PROGRESS,
-    walk.walk,
-    Slot,
-    walk.path_of,
-    walk.locate,
-    lambda slot, path, leaf: walk.report_kept(slot, lambda: path, leaf),
-    walk.refuse_cycle,
-)
+if speedups is not None:  # what the walk in C shares with the one in Python
+    speedups.configure(
+        unchanged=unchanged,
+        keep=KEEP,
+        container=walk.Container,
+        dict=containers.DICT,
+        list=containers.LIST,
+        tuple=containers.TUPLE,
+        in_progress=walk.IN_PROGRESS,
+        path_of=walk.path_of,
+        locate=walk.locate,
+        report_kept=lambda slot, path, leaf: walk.report_kept(slot, lambda: path, leaf),
+        refuse_cycle=walk.refuse_cycle,
+        guarded=walk.guarded,
+        refcounts_reliable=REFCOUNTS_RELIABLE,
+    )
 
 
 def keeping_numbers(to: Namespace, device: Any = None, *, copy: bool | None = None) -> Converter:

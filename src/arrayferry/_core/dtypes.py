@@ -246,17 +246,21 @@ def next_available(name: str, available: frozenset[str]) -> str:
     return next((rung for rung in _LADDERS[name].split() if rung in available), name)
 
 
-def _named_dtype(name: str) -> np.dtype[Any]:
-    if name in ML_DTYPES:
-        try:
-            import ml_dtypes
-        except ImportError as error:
-            what = f"NumPy has no {name} without ml_dtypes"
-            raise NotInstalledError(what, "pip install ml-dtypes") from error
+def ml_dtype(name: str) -> np.dtype[Any] | None:
+    """Return one of `ML_DTYPES`; None for any other name, or without the package ml_dtypes."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        return None
+    return np.dtype(getattr(ml_dtypes, name)) if name in ML_DTYPES else None
 
-        extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
-        return extended
-    return np.dtype(name)
+
+def _named_dtype(name: str) -> np.dtype[Any]:
+    if name not in ML_DTYPES:
+        return np.dtype(name)
+    if (dtype := ml_dtype(name)) is None:
+        raise NotInstalledError(f"NumPy has no {name} without ml_dtypes", "pip install ml-dtypes")
+    return dtype
 
 
 # From a 64-bit array to a 32-bit one if nothing is lost, in one pass in C; None if in doubt.

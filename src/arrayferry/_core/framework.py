@@ -64,7 +64,7 @@ class Target(NamedTuple):
         from_bits: `(array of integers, dtype name)` to an array of the same bits, for the dtypes that NumPy
             lacks; None if `take` accepts those of ml_dtypes.
         share: `(ndarray)` to an array on the same memory; None if there is no such thing.
-        needs: what memory must be to be shared: codes of `ownership.OBSTACLES`.
+        needs: what memory must not be to be shared: codes of `ownership.OBSTACLES`.
         alignment: the bytes to which large private copies are aligned, if it takes over only aligned memory.
         within: `(array, dtype name or None)` to a private copy of one of the framework's own arrays, on this
             device; None if it has no counterpart. Without it, such arrays go through NumPy.
@@ -83,13 +83,25 @@ class Target(NamedTuple):
     result_type: type | None = None
     from_bits: Callable[[Any, str], Any] | None = None
     share: Callable[[Array], Any] | None = None
-    needs: frozenset[str] = frozenset()
+    needs: tuple[str, ...] = ()
     alignment: int = 0
     within: Callable[[Any, str | None], Any] | None = None
     holds: Callable[[Any], bool] = lambda array: True
     alias: Callable[[Any], Any] | None = None
     can_alias: Callable[[int], bool] = lambda device_type: device_type != 0
     guard: tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]] | None = None
+
+
+class Placement(ABC):
+    """Many devices in place of one: it says itself how arrays are made there."""
+
+    @abstractmethod
+    def target(self) -> Target:
+        """Return how arrays are made there."""
+
+    @abstractmethod
+    def name(self) -> Any:
+        """Return what `find_device` of the framework understands, for a record of what a user passed."""
 
 
 class Framework(ABC):
@@ -151,7 +163,7 @@ class Framework(ABC):
         """Return the names of the devices on this machine."""
         return ("cpu",)
 
-    def before_import(self) -> None:
+    def before_import(self) -> None:  # noqa: B027  (most have nothing to raise)
         """Raise if importing the framework now would do harm."""
 
     def no_device(self, spec: Any) -> DeviceError:

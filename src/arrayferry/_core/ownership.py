@@ -43,7 +43,7 @@ from __future__ import annotations
 import math
 import sys
 import sysconfig
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from sys import getrefcount
 from typing import Any, TypeAlias
@@ -54,26 +54,11 @@ import numpy as np
 from arrayferry._core.framework import Array
 from arrayferry._core.speedups import speedups
 
-__all__ = [
-    "REFCOUNTS_RELIABLE",
-    "LARGE",
-    "can_be_taken",
-    "count_holders",
-    "has_proof",
-    "is_fresh",
-    "obstacle_to_sharing",
-    "obstacle_to_taking",
-    "private_copy",
-]
-
 # From this many bytes on, taking over aligned memory beats copying it once more.
 LARGE = 1 << 18
 
 # C_CONTIGUOUS | OWNDATA | ALIGNED | WRITEABLE, as in numpy/ndarraytypes.h.
 _TAKEABLE = 0x0001 | 0x0004 | 0x0100 | 0x0400
-
-# The same, whoever owns the data.
-_SHAREABLE = _TAKEABLE & ~0x0004
 
 # What `count_holders` returns for an object that only its container holds, as the walk sees it: calibrated
 # there. Until then, and where a count proves nothing, no count is low enough.
@@ -89,7 +74,7 @@ def count_holders(values: Collection[Any]) -> int:
 
 
 def can_be_taken(array: Array) -> bool:
-    """Return whether all conditions hold that `count_holders` does not tell."""
+    """Return whether all conditions hold that `count_holders` does not tell: none of `TAKING` is so."""
     return (
         type(array) is np.ndarray
         and array.flags.num & _TAKEABLE == _TAKEABLE
@@ -101,31 +86,43 @@ def can_be_taken(array: Array) -> bool:
 
 
 def _has_odd_strides(array: Array) -> bool:
-    """Return whether an axis with fewer than two elements has strides that a framework may refuse."""
-    if 1 not in array.shape and 0 not in array.shape:
+    """Return whether strides are odd, if only those of an axis with fewer than two elements."""
+    if array.flags.c_contiguous and 1 not in array.shape and 0 not in array.shape:
         return False
     return any(stride < 0 or stride % (array.itemsize or 1) for stride in array.strides)
 
 
-def obstacle_to_taking(array: Array) -> str:
-    """Return a code for the first condition on an array that does not hold; empty when all do.
+# Why memory cannot be used as it is: by code, a text, and a function that tells whether it is so.
+OBSTACLES: dict[str, tuple[str, Callable[[Array], bool]]] = {
+    "subclass": ("{a_type} may carry more than its values", lambda array: type(array) is not np.ndarray),
+    "view": ("it is a view of other memory", lambda array: array.base is not None or not array.flags.owndata),
+    "read-only": ("it is read-only", lambda array: not array.flags.writeable),
+    "byte-order": ("it is not in native byte order", lambda array: not array.dtype.isnative),
+    "not-contiguous": ("it is not in C order", lambda array: not array.flags.c_contiguous),
+    "unaligned": ("its elements are not aligned", lambda array: not array.flags.aligned),
+    "weak-reference": ("somebody has a weak reference to it", lambda array: getweakrefcount(array) > 0),
+    "objects": ("it contains objects", lambda array: array.dtype.hasobject),
+    "odd-strides": ("its strides are negative, or not multiples of its elements", _has_odd_strides),
+    "odd-bools": (
+        "its bools are not 0 and 1",
+        lambda array: array.dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1,
+    ),
+}
 
-    >>> obstacle_to_taking(np.zeros(3)), obstacle_to_taking(np.zeros(3)[::-1])
+# What keeps memory from being taken over, in the order in which it is told.
+TAKING = tuple(code for code in OBSTACLES if code != "odd-bools")
+
+# What keeps memory from being shared by a framework whose arrays are writable and strided, as NumPy's are.
+STRIDED = "read-only", "byte-order", "unaligned", "odd-strides"
+
+
+def obstacle(array: Array, codes: Iterable[str]) -> str:
+    """Return the first of some codes of `OBSTACLES` that holds for an array; empty if none does.
+
+    >>> obstacle(np.zeros(3), TAKING), obstacle(np.zeros(3)[::-1], TAKING)
     ('', 'view')
     """
-    flags = array.flags
-    obstacles = {
-        "subclass": type(array) is not np.ndarray,
-        "view": array.base is not None or not flags.owndata,
-        "read-only": not flags.writeable,
-        "byte-order": not array.dtype.isnative,
-        "not-contiguous": not flags.c_contiguous,
-        "unaligned": not flags.aligned,
-        "weak-reference": getweakrefcount(array) > 0,
-        "objects": array.dtype.hasobject,
-        "odd-strides": _has_odd_strides(array),
-    }
-    return next((code for code, is_so in obstacles.items() if is_so), "")
+    return next((code for code in codes if OBSTACLES[code][1](array)), "")
 
 
 # The question of the proof: does this list alone hold its one value?
@@ -187,23 +184,6 @@ def is_fresh(box: list[Array]) -> bool:
     """Return whether the one array in the box was just made: nobody but the box holds it."""
     is_view = box[0].base is not None  # as most are: no need to ask
     return REFCOUNTS_RELIABLE and not is_view and _ask(box) and can_be_taken(box[0])
-
-
-def obstacle_to_sharing(array: Array) -> str:
-    """Return why a framework with writable, strided arrays cannot use this memory; empty if it can."""
-    # The strides of an axis with fewer than two elements may be anything, even if the array is contiguous.
-    odd = 1 in array.shape or 0 in array.shape
-    if array.flags.num & _SHAREABLE == _SHAREABLE and array.dtype.isnative and not odd:
-        return ""
-    if not array.flags.writeable:
-        return "it is read-only, and arrays there are writable"
-    if not array.dtype.isnative:
-        return "it is not in native byte order"
-    if any(stride < 0 for stride in array.strides):
-        return "it has negative strides"
-    if not array.flags.aligned or any(stride % (array.itemsize or 1) for stride in array.strides):
-        return "its elements are not aligned"
-    return ""
 
 
 def private_copy(array: Array, dtype: np.dtype[Any], alignment: int = 0) -> Array:

@@ -11,28 +11,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from arrayferry._core.dtypes import dtype_name
-from arrayferry._core.framework import Framework
+from arrayferry._core.framework import Framework, Source
 from arrayferry._core.interruptions import ignore_errors
 from arrayferry._core.messages import with_article
 from arrayferry._core.type_cache import TypeCache, clear_type_caches, find_class
-from arrayferry.errors import UnknownFrameworkError
+from arrayferry.errors import OptionError, UnknownFrameworkError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
-__all__ = [
-    "FrameworkInfo",
-    "can_make_arrays",
-    "decide_framework",
-    "describe",
-    "find_framework",
-    "find_unpickled_framework",
-    "framework_of",
-    "frameworks",
-    "register_fallback",
-    "register_framework",
-    "registered",
-]
 
 _registry: dict[str, Framework] = {}
 
@@ -42,35 +28,42 @@ def registered() -> Mapping[str, Framework]:
     return dict(_registry)  # another thread may register one meanwhile
 
 
-def register_framework(framework: Framework) -> Framework:
+def register_framework(framework: Framework, *, replace: bool = False) -> Framework:
     """Register a framework under its name and its namespaces.
 
-    Registering a name again affects only what is made from then on; existing converters and wrappers
-    keep what they were made with.
+    Existing converters and wrappers keep what they were made with.
 
-    Python's own `array.array` as a framework:
+    Args:
+        framework: the framework; `Framework` shows how to write one.
+        replace: whether to replace the one that is registered under this name already.
 
-        >>> import numpy as np
-        >>> from array import array
-        >>> from arrayferry.errors import UnsupportedError
-        >>> def from_numpy(a, device, share):
-        ...     if a.ndim != 1:
-        ...         raise UnsupportedError("array.array has one dimension", "convert row by row")
-        ...     return array(a.dtype.char, a.tolist())
-        >>> stdlib = Framework(
-        ...     name="array",
-        ...     modules=("array",),
-        ...     arrays=("array:array",),
-        ...     to_numpy=lambda x, share: np.frombuffer(x, x.typecode),
-        ...     from_numpy=from_numpy,
-        ...     dtypes=lambda device: frozenset({"int64", "float64"}),
-        ... )
-        >>> register_framework(stdlib).name
-        'array'
-        >>> import arrayferry
-        >>> arrayferry.convert({"x": np.arange(3.0)}, "array")
-        {'x': array('d', [0.0, 1.0, 2.0])}
+    Raises:
+        OptionError: it is not complete, or its name is taken.
+
+    Example:
+        >>> from arrayferry.errors import OptionError
+        >>> try:
+        ...     register_framework(find_framework("numpy"))
+        ... except OptionError as error:
+        ...     print(error)
+        'numpy' is registered already; pass replace=True to replace it
     """
+    kind = type(framework).__name__
+    if not issubclass(type(framework), Framework):
+        hint = "pass an instance of a subclass of arrayferry.Framework"
+        raise OptionError(f"{framework!r} is not a framework", hint)
+    if not (isinstance(getattr(framework, "name", None), str) and framework.name):
+        raise OptionError(f"{kind} has no name", 'set its attribute, such as name = "numpy"')
+    for attribute, example in (("modules", '("numpy",)'), ("arrays", '("numpy:ndarray",)')):
+        names = getattr(framework, attribute, None)
+        is_names = isinstance(names, tuple) and all(isinstance(name, str) for name in names)
+        if not is_names or not (names or attribute == "arrays"):
+            hint = f"set its attribute, such as {attribute} = {example}"
+            raise OptionError(f"{kind} has {attribute}={names!r}, not a tuple of names", hint)
+    if wrong := [name for name in framework.arrays if not all(name.partition(":"))]:
+        raise OptionError(f"{kind} has arrays={wrong!r}", 'write each as "module:Class"')
+    if framework.name in _registry and not replace:
+        raise OptionError(f"{framework.name!r} is registered already", "pass replace=True to replace it")
     _registry[framework.name] = framework
     clear_type_caches()
     return framework
@@ -149,7 +142,7 @@ def _how_to_name_one(given: str = "") -> str:
 # For a library that nobody registered: its framework as a target, and as the source of a leaf. Set by
 # `_frameworks`.
 _fallback_target: Callable[[ModuleType], Framework]
-_fallback_source: Callable[[type], Framework | None]
+_fallback_source: Callable[[type], Framework | None] = lambda cls: None
 
 
 def register_fallback(
@@ -174,7 +167,13 @@ def decide_framework(cls: type) -> Framework | None:
     return _fallback_source(cls)
 
 
+def _decide_source(cls: type) -> Source | None:
+    framework = decide_framework(cls)
+    return None if framework is None else framework.source(cls)
+
+
 _frameworks_by_type = TypeCache(decide_framework)
+_sources_by_type = TypeCache(_decide_source)
 
 
 def framework_of(cls: type) -> Framework | None:
@@ -184,6 +183,12 @@ def framework_of(cls: type) -> Framework | None:
     """
     framework: Framework | None = _frameworks_by_type[cls]
     return framework
+
+
+def source_of(array: Any) -> Source:
+    """Return how an array is read; it belongs to a framework."""
+    source: Source = _sources_by_type[type(array)]
+    return source
 
 
 def can_make_arrays(framework: Framework) -> bool:
@@ -212,7 +217,7 @@ class FrameworkInfo:
     @property
     def devices(self) -> tuple[str, ...]:
         """Its devices. Reading them imports the framework."""
-        return find_framework(self.name).devices.available()
+        return find_framework(self.name).device_names()
 
 
 def frameworks() -> dict[str, FrameworkInfo]:

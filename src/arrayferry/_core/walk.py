@@ -11,6 +11,7 @@ paths is converted once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -18,32 +19,10 @@ from sys import getrefcount
 from typing import Any, NamedTuple, TypeAlias
 
 from arrayferry._core import ownership
-from arrayferry._core.framework import Mode
 from arrayferry._core.interruptions import ignore_errors, is_interruption
 from arrayferry._core.ownership import count_holders
 from arrayferry._core.speedups import speedups
 from arrayferry.errors import CircularError, FerryError, UnsupportedError
-
-__all__ = [
-    "KEEP",
-    "IN_PROGRESS",
-    "Handler",
-    "Attribute",
-    "Container",
-    "Memo",
-    "OnKeep",
-    "Slot",
-    "Visit",
-    "Walker",
-    "describe_error",
-    "key_text",
-    "locate",
-    "path_of",
-    "refuse_cycle",
-    "report_kept",
-    "unchanged",
-    "walk",
-]
 
 Handler: TypeAlias = "Callable[[Any, bool], Any] | Container"
 
@@ -258,30 +237,36 @@ def refuse_cycle(container: Any, path: str = "") -> None:
     raise CircularError(f"this {type(container).__name__} contains itself", "break the cycle", path)
 
 
+def guarded(
+    context: Callable[[], AbstractContextManager[Any]], method: Callable[..., Any], *args: Any
+) -> Any:
+    """Call a method in a context."""
+    with context():
+        return method(*args)
+
+
 class Walker:
     """Converts boxes, all with the same slots and handlers. The C extension has one like it.
 
     Args:
         handlers: the handler of each type.
-        mode: the mode in which no array should be made.
         slots: the slots of the values in a box.
         repack: turns anything else that `unpack` gets into a tuple with a value for each slot, or raises.
+        guard: as in `Target`.
     """
 
     def __init__(
         self,
         handlers: Mapping[type, Any],
-        mode: Mode,
         slots: Sequence[Slot],
-        repack: Callable[[Any], tuple[Any, ...]],
+        repack: Callable[[Any], tuple[Any, ...]] = tuple,
+        guard: tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]] | None = None,
     ) -> None:
-        self._handlers, self._mode, self._slots, self._repack = handlers, mode, slots, repack
+        self._handlers, self._slots, self._repack, self._guard = handlers, slots, repack, guard
         self._walked = [index for index, slot in enumerate(slots) if slot.scalar is None]
         self._walked_slots = [slots[index] for index in self._walked]
         self._numbers = [
-            (index, slot.scalar, slot.kept_type)
-            for index, slot in enumerate(slots)
-            if slot.scalar is not None
+            (index, slot.scalar, slot.kept_type) for index, slot in enumerate(slots) if slot.scalar
         ]
 
     def convert(self, box: list[Any]) -> Any:
@@ -306,11 +291,10 @@ class Walker:
         return tuple(results)
 
     def _walk(self, box: list[Any], slots: Sequence[Slot]) -> list[Any]:
-        is_on, without = self._mode
-        if not is_on():
-            return walk(box, slots, self._handlers)
-        with without():
-            return walk(box, slots, self._handlers)
+        if self._guard is not None and self._guard[0]():
+            results: list[Any] = guarded(self._guard[1], walk, box, slots, self._handlers)
+            return results
+        return walk(box, slots, self._handlers)
 
 
 def _count(box: list[Any]) -> int:

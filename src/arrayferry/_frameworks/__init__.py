@@ -6,29 +6,12 @@ A file names its framework but does not import it; the framework is imported whe
 from __future__ import annotations
 
 from arrayferry._core.containers import register_named, register_registry
-from arrayferry._core.registry import register_fallback, register_framework
-from arrayferry._frameworks import (
-    _containers,
-    _generic,
-    _pytrees,
-    array_api_strict,
-    cupy,
-    dask,
-    jax,
-    mlx,
-    numpy,
-    paddle,
-    sparse,
-    tensorflow,
-    torch,
-    warp,
-)
+from arrayferry._core.registry import register_framework
+from arrayferry._frameworks import _containers, _pytrees, numpy, torch
 
 # In the order in which they are asked whether an array is theirs.
-for _framework in (numpy, torch, jax, cupy, dask, sparse, array_api_strict, mlx, warp, tensorflow, paddle):
-    register_framework(_framework.FRAMEWORK)
-
-register_fallback(target=_generic.framework_of_module, source=_generic.framework_of_type)
+for _framework in (numpy.NumPy, torch.Torch):
+    register_framework(_framework())
 
 for _name, _functions in _containers.NAMED.items():
     register_named(_name, _functions)

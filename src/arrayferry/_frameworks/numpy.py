@@ -12,36 +12,25 @@ from typing import Any
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
-from arrayferry._core.framework import Array, Devices, FastPaths, Framework, only_cpu
-
-__all__ = ["FRAMEWORK"]
-
-
-def to_numpy(array: Array, share: bool) -> Array:
-    """Return the array itself."""
-    return array
-
-
-def from_numpy(array: Array, device: Any, share: bool) -> Array:
-    """Return the array itself, as a plain `np.ndarray` if it is of a subclass."""
-    return np.asarray(array)
-
+from arrayferry._core.framework import Framework, Source, Target
 
 _DTYPES = STANDARD | ML_DTYPES
-
-
-FRAMEWORK = Framework(
-    name="numpy",
-    modules=("numpy",),
-    arrays=("numpy:ndarray",),
-    to_numpy=to_numpy,
-    from_numpy=from_numpy,
-    dtypes=lambda device: _DTYPES,
-    devices=Devices(find=only_cpu("NumPy")),
-    distributions=("numpy",),
-    _fast=FastPaths(
-        from_private=lambda device: lambda array: array,
-        plain_dtypes=lambda device: STANDARD,
-        aliases=True,
-    ),
+_SOURCE = Source(read=lambda array: array, view=lambda array: array)
+_TARGET = Target(
+    take=np.asarray, share=np.asarray, needs=("byte-order",), dtypes=lambda: _DTYPES, as_is=STANDARD
 )
+
+
+class NumPy(Framework):
+    """NumPy's arrays, and its only device."""
+
+    name, modules, arrays = "numpy", ("numpy",), ("numpy:ndarray",)
+    distributions = ("numpy",)
+
+    def source(self, cls: type) -> Source:
+        """Return how its arrays are read: as they are."""
+        return _SOURCE
+
+    def target(self, device: Any) -> Target:
+        """Return how its arrays are made: they are taken."""
+        return _TARGET

@@ -3,8 +3,8 @@
 * a NumPy array -> `torch.from_numpy` of private memory, moved to the device
 * bfloat16 and float8 -> through an integer of the same width, bit for bit
 * requires_grad -> detached; conjugate and negative-bit tensors -> resolved
-* a batch of a vector environment -> for a `DeviceMesh`, a DTensor of the rows of all processes
 * sparse, nested, quantized, meta, fake tensors and tensors of dispatching subclasses -> refused
+* in inference_mode -> tensors that can be trained on later
 * in a forked process -> without torch's threads, which exist only in the parent
 """
 
@@ -12,26 +12,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from arrayferry._core.dtypes import ML_DTYPES, STANDARD
-from arrayferry._core.framework import Array, Batches, Devices, FastPaths, Framework, Mode
+from arrayferry._core.dtypes import ML_DTYPES, STANDARD, dtype_name, ml_dtype
+from arrayferry._core.framework import Array, Framework, Source, Target
 from arrayferry._core.messages import with_article
-from arrayferry._core.ownership import obstacle_to_sharing
+from arrayferry._core.ownership import STRIDED
 from arrayferry._core.speedups import speedups
-from arrayferry._core.type_cache import TypeCache
-from arrayferry._frameworks._torch_rows import Rows, as_rows
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
 if TYPE_CHECKING:
     import torch
-
-__all__ = ["FRAMEWORK"]
 
 # Whether this process was forked from one that had imported torch. Torch's threads exist only in the parent,
 # and work given to them here is never done. See https://github.com/pytorch/pytorch/issues/17199.
@@ -59,90 +53,136 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-_ALL_THREADS = nullcontext()
+def _available_threads() -> AbstractContextManager[None]:
+    return _one_thread() if _forked else nullcontext()
 
 
-def to_numpy(tensor: torch.Tensor, share: bool) -> Array:
+class Torch(Framework):
+    """Torch's tensors and devices."""
+
+    name, modules, arrays = "torch", ("torch",), ("torch:Tensor",)
+    distributions = ("torch",)
+
+    def source(self, cls: type) -> Source:
+        """Return how tensors are read: plain ones in C, which torch's `numpy()` refuses if it should."""
+        import torch
+
+        source = Source(
+            read=read,
+            view=view,
+            device_of=lambda tensor: tensor.device,
+            on_host=lambda tensor: bool(tensor.is_cpu),
+            guard=lambda tensor: torch.cuda.device_of(tensor),  # torch exports from no other device
+            item=torch.Tensor.tolist if cls is torch.Tensor else None,
+        )
+        if speedups is None or cls is not torch.Tensor:
+            return source
+        # Of tensors whose memory is missing, `numpy()` would show garbage: the C code compares.
+        storage = torch.UntypedStorage.data_ptr
+        reader = speedups.ArrayReader(torch.Tensor.numpy, torch.Tensor.untyped_storage, storage)
+        return source._replace(fast_copy=reader.copy, fast_view=reader.view)
+
+    def target(self, device: Any) -> Target:
+        """Return how tensors are made on a device: by `torch.from_numpy`, then moved."""
+        import torch
+
+        on_cpu = device is None or device.type == "cpu"
+        take = torch.from_numpy if on_cpu else lambda array: torch.from_numpy(array).to(device)
+        return Target(
+            take=take,
+            dtypes=partial(dtypes, None if device is None else device.type),
+            defaults=lambda: _defaults(torch.get_default_dtype()),
+            as_is=STANDARD & dtypes("cpu") if on_cpu else frozenset(),
+            result_type=torch.Tensor,
+            from_bits=lambda bits, name: bits.view(getattr(torch, name)),
+            share=take if on_cpu else None,
+            needs=STRIDED,
+            within=partial(copy_to, device),
+            holds=partial(is_on, device),
+            alias=alias,
+            can_alias=can_alias,
+            # Tensors made in inference mode can never be trained on.
+            guard=(torch.is_inference_mode_enabled, partial(torch.inference_mode, False)),
+        )
+
+    def find_device(self, spec: Any) -> torch.device | None:
+        """Return a `torch.device` that tensors can be made on.
+
+        As in torch, `"cuda"` is whichever CUDA device is the current one when tensors are made.
+        """
+        import torch
+
+        if spec is None:
+            return None
+        try:
+            device = torch.device(spec)
+            torch.empty(0, device=device)
+        except Exception as error:  # each backend raises its own kind of error, even AssertionError
+            raise self.no_device(spec) from error
+        if device.type == "meta":
+            hint = f"the devices here are: {', '.join(self.device_names())}"
+            raise DeviceError("torch's device 'meta' has shapes, but no values", hint)
+        return device
+
+    def device_names(self) -> tuple[str, ...]:
+        """Return the names of the CPU and the accelerators."""
+        import torch
+
+        accelerators = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+        return ("cpu", *accelerators, *(["mps"] if torch.backends.mps.is_available() else []))
+
+
+# ---- reading ----------------------------------------------------------------------------------------------
+
+
+def read(tensor: torch.Tensor) -> Array:
     """Return a view of the tensor's memory, or a fresh array where it is lazy or not on the CPU."""
+    import torch
+
     _refuse_if_no_values(tensor)
-    if share and (not tensor.is_cpu or tensor.is_conj() or tensor.is_neg()):
-        state = f"on {tensor.device}" if not tensor.is_cpu else "conjugated or negated lazily"
-        raise SharingError(f"NumPy cannot see the memory of a tensor {state}", "pass copy=None")
-    name = _dtype_name(tensor.dtype)
+    name = dtype_name(tensor.dtype)
     if name in STANDARD and not _forked:
         return tensor.numpy(force=True)
-    with _one_thread() if _forked else _ALL_THREADS:
+    with _available_threads():
         plain = tensor.detach().cpu().resolve_conj().resolve_neg()
-        return plain.numpy() if name in STANDARD else _extended_to_numpy(plain, name, share)
+        if name in STANDARD:
+            return plain.numpy()
+        if (dtype := ml_dtype(name)) is not None:
+            return plain.view(torch.int16 if plain.itemsize == 2 else torch.uint8).numpy().view(dtype)
+        if not (plain.is_floating_point() or plain.is_complex()):
+            raise UnsupportedError(f"NumPy has no {name}", "call tensor.to() with a dtype that NumPy has")
+        return plain.to(torch.complex64 if plain.is_complex() else torch.float32).numpy()
 
 
-def _extended_to_numpy(tensor: torch.Tensor, name: str, share: bool) -> Array:
-    """Return an array of a dtype that NumPy does not have itself: from ml_dtypes, or else a wider one."""
-    import torch
-
-    with suppress(ImportError):
-        import ml_dtypes
-
-        if name in ML_DTYPES:
-            bits = torch.int16 if tensor.itemsize == 2 else torch.int8
-            return tensor.view(bits).numpy().view(getattr(ml_dtypes, name))
-    wider = torch.complex64 if tensor.is_complex() else torch.float32
-    if not share and (tensor.is_floating_point() or tensor.is_complex()):
-        return tensor.to(wider).numpy()
-    raise UnsupportedError(f"NumPy has no {name}", "call tensor.to() with a dtype that NumPy has")
-
-
-@cache
-def _dtype_name(dtype: torch.dtype) -> str:
-    return str(dtype).rpartition(".")[2]
-
-
-def from_numpy(array: Array, device: torch.device | Rows | None, share: bool) -> torch.Tensor:
-    """Return a tensor on the array's memory, moved to the device if there is one."""
-    if isinstance(device, Rows):
-        return device.join(from_numpy(array, device.device, share))
-    if share:
-        _refuse_if_not_shareable(array, device)
-    is_on, without = mode()
-    if not is_on():
-        return _as_tensor(array, device)
-    with without():
-        return _as_tensor(array, device)
-
-
-def _as_tensor(array: Array, device: torch.device | None) -> torch.Tensor:
-    import torch
-
-    try:
-        tensor = torch.from_numpy(array)
-    except TypeError:  # a dtype of ml_dtypes
-        bits = np.int16 if array.dtype.itemsize == 2 else np.int8
-        tensor = torch.from_numpy(array.view(bits)).view(getattr(torch, array.dtype.name))
-    return _made(tensor if device is None else tensor.to(device))
-
-
-def copy_within(
-    tensor: torch.Tensor, device: torch.device | Rows | None, dtype: str | None, share: bool
-) -> torch.Tensor:
-    """Return a copy without gradient history; with `share`, the tensor itself."""
-    import torch
-
-    if isinstance(device, Rows):
-        return device.join(copy_within(device.read(tensor), device.device, dtype, share))
+def view(tensor: torch.Tensor) -> Array:
+    """Return a view of the tensor's memory."""
     _refuse_if_no_values(tensor)
-    wanted = tensor.dtype if dtype is None else getattr(torch, dtype)
+    name = dtype_name(tensor.dtype)
+    if not tensor.is_cpu or tensor.is_conj() or tensor.is_neg():
+        state = f"on {tensor.device}" if not tensor.is_cpu else "conjugated or negated lazily"
+        raise SharingError(f"NumPy cannot see the memory of a tensor {state}", "pass copy=None")
+    if name not in STANDARD and ml_dtype(name) is None:
+        raise SharingError(f"NumPy has no {name}", "pass copy=None, which converts it")
+    return read(tensor)
+
+
+# ---- copying ----------------------------------------------------------------------------------------------
+
+
+def copy_to(device: torch.device | None, tensor: torch.Tensor, dtype: str | None) -> torch.Tensor:
+    """Return a copy on a device, complete and without gradient history."""
+    import torch
+
+    _refuse_if_no_values(tensor)
+    new = tensor.dtype if dtype is None else getattr(torch, dtype)
     there = tensor.device if device is None else device
-    if share:
-        if wanted != tensor.dtype or _with_index(there) != _with_index(tensor.device):
-            what = f"{tensor.dtype} on {tensor.device} is not {wanted} on {there}"
-            raise SharingError(what, "pass copy=None, which converts it")
-        return tensor
-    with torch.inference_mode(False), torch.no_grad(), _one_thread() if _forked else _ALL_THREADS:
+    with torch.no_grad(), _available_threads():
         # A tensor made in inference_mode may be copied outside of it, but not viewed.
-        if tensor.is_complex() and not wanted.is_complex and wanted != torch.bool:  # torch would warn
+        if tensor.is_complex() and not new.is_complex and new != torch.bool:  # torch would warn
             tensor = tensor.detach().clone().real
-        moved = tensor.to(there, wanted, copy=True, memory_format=torch.contiguous_format)
-        copy = _made(moved.resolve_conj().resolve_neg())
+        copy = tensor.to(there, new, copy=True, memory_format=torch.contiguous_format)
+        copy = copy.resolve_conj().resolve_neg()
+        _refuse_dispatching(copy)
         _wait_for(there)
         return copy
 
@@ -160,27 +200,16 @@ def _wait_for(device: torch.device) -> None:
         module.synchronize()
 
 
-def _made(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor that torch has made; raise if a mode is on in which it has no values."""
-    if not _is_plain[type(tensor)]:
-        what = f"torch makes {with_article(type(tensor).__name__)} here, which has no values"
-        raise UnsupportedError(what, "convert outside of FakeTensorMode and other dispatch modes")
-    return tensor
-
-
-def _with_index(device: torch.device) -> torch.device:
-    """Return the device with its index: without one, it is the current device of its type."""
+def is_on(device: torch.device | None, tensor: torch.Tensor) -> bool:
+    """Return whether a tensor is on a device; one without an index is the current one of its type."""
     import torch
 
-    index: int | None = 0 if device.type == "cpu" else device.index
-    if index is None:
-        module: Any = getattr(torch, device.type, None)
-        index = module.current_device() if hasattr(module, "current_device") else 0
-    return torch.device(device.type, index)
+    _refuse_if_no_values(tensor)
+    return device is None or torch.empty(0, device=device).device == tensor.device
 
 
-def from_dlpack(array: Any) -> torch.Tensor:
-    """Return a tensor on the same device memory."""
+def alias(array: Any) -> torch.Tensor:
+    """Return a tensor on the device memory of another framework's array."""
     import torch
 
     if not hasattr(array, "__dlpack__"):
@@ -189,7 +218,7 @@ def from_dlpack(array: Any) -> torch.Tensor:
 
 
 @cache
-def reads(device_type: int) -> bool:
+def can_alias(device_type: int) -> bool:
     """Return whether torch has devices of a type that DLPack knows by this number."""
     import torch
 
@@ -200,121 +229,41 @@ def reads(device_type: int) -> bool:
     return device_type in (1, 12) or (device_type == 14 and torch.xpu.is_available())
 
 
-def find_device(spec: Any) -> torch.device | Rows | None:
-    """Return a `torch.device` that tensors can be made on.
-
-    As in torch, `"cuda"` is whichever CUDA device is the current one when tensors are made.
-    """
-    import torch
-
-    if spec is None or isinstance(spec, Rows):
-        return spec
-    if as_rows(spec, 1) is not None:
-        what = "a DeviceMesh and placements are for the rows of a vector environment"
-        raise DeviceError(what, "wrap a gymnasium.vector.VectorEnv, or pass the device of this process")
-    try:
-        found = torch.device(spec)
-        torch.empty(0, device=found)
-    except Exception as error:  # each backend raises its own kind of error, even AssertionError
-        hint = f"the devices here are: {', '.join(available_devices())}"
-        raise DeviceError(f"torch has no device {str(spec)!r} here", hint) from error
-    if found.type == "meta":
-        hint = f"the devices here are: {', '.join(available_devices())}"
-        raise DeviceError("torch's device 'meta' has shapes, but no values", hint)
-    return found
-
-
-def available_devices() -> tuple[str, ...]:
-    """Return the names of the CPU and the accelerators."""
-    import torch
-
-    accelerators = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
-    if torch.backends.mps.is_available():
-        accelerators.append("mps")
-    return ("cpu", *accelerators)
-
-
-def split_rows(spec: Any, count: int) -> tuple[Any, Any]:
-    """Return the device for batches of `count` rows, and the device for everything else."""
-    rows = as_rows(spec, count)
-    return (spec, spec) if rows is None else (rows, rows.device)
-
-
-def rows_here(tensor: Any, device: Any) -> Any:
-    """Return this process's rows of a DTensor that has those of all processes."""
-    return device.read(tensor) if isinstance(device, Rows) else tensor
+# ---- dtypes -----------------------------------------------------------------------------------------------
 
 
 @cache
-def dtypes(device: torch.device | Rows | None) -> frozenset[str]:
+def dtypes(device_type: str | None) -> frozenset[str]:
     """Return the dtypes that torch has; on MPS, without float64 and complex128."""
     import torch
 
-    if isinstance(device, Rows):
-        return dtypes(device.device)
-    missing = {"float64", "complex128"} if device is not None and device.type == "mps" else set()
+    missing = {"float64", "complex128"} if device_type == "mps" else set()
     return frozenset(name for name in STANDARD | ML_DTYPES if hasattr(torch, name)) - missing
 
 
-def default_dtypes(device: Any) -> dict[type, str]:
-    """Return the dtypes that `torch.asarray` gives to numbers: floats get torch's default dtype."""
-    return _default_dtypes(sys.modules["torch"].get_default_dtype())
-
-
 @cache
-def _default_dtypes(dtype: torch.dtype) -> dict[type, str]:
-    default = _dtype_name(dtype)
-    return {int: "int64", float: default, complex: "complex128" if default == "float64" else "complex64"}
+def _defaults(dtype: torch.dtype) -> dict[type, str]:
+    """Return the dtypes that `torch.asarray` gives to numbers, with torch's default dtype for floats."""
+    name = dtype_name(dtype)
+    return {int: "int64", float: name, complex: "complex128" if name == "float64" else "complex64"}
 
 
-def from_private(device: torch.device | Rows | None) -> Callable[[Array], torch.Tensor] | None:
-    """Return `torch.from_numpy` for the CPU."""
+# ---- what is refused --------------------------------------------------------------------------------------
+
+
+def _refuse_dispatching(tensor: torch.Tensor) -> None:
     import torch
 
-    if isinstance(device, Rows):
-        return None
-    return torch.from_numpy if device is None or device.type == "cpu" else None
-
-
-def _reader(cls: type[torch.Tensor]) -> Any:
-    """Return a reader of plain tensors in C, or None.
-
-    Torch's `numpy()` refuses every tensor that it should, except one whose memory is missing: the C code
-    checks for that.
-    """
-    if speedups is None or cls is not sys.modules["torch"].Tensor:
-        return None
-    storage = sys.modules["torch"].UntypedStorage
-    return speedups.ArrayReader(cls.numpy, cls.untyped_storage, storage.data_ptr)
-
-
-def to_private(cls: type[torch.Tensor]) -> Callable[[torch.Tensor], Array | None] | None:
-    """Return a function in C that copies plain tensors, or None."""
-    return None if (reader := _reader(cls)) is None else reader.copy
-
-
-def to_view(cls: type[torch.Tensor]) -> Callable[[torch.Tensor], Array | None] | None:
-    """Return a function in C that shows NumPy the memory of plain tensors, or None."""
-    return None if (reader := _reader(cls)) is None else reader.view
-
-
-@cache
-def mode() -> Mode:
-    """Return how to detect and how to leave inference_mode: tensors made in it can never be trained on."""
-    import torch
-
-    return torch.is_inference_mode_enabled, partial(torch.inference_mode, False)
+    if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        kind = with_article(type(tensor).__name__)
+        hint = "convert what it wraps, outside of FakeTensorMode; for a DTensor, to_local() or full_tensor()"
+        raise UnsupportedError(f"{kind} has no values: it computes them when it is used", hint)
 
 
 def _refuse_if_no_values(tensor: torch.Tensor) -> None:
     import torch
 
-    if not _is_plain[type(tensor)]:
-        kind = with_article(type(tensor).__name__)
-        raise UnsupportedError(
-            f"{kind} computes its values when it is used: there is no memory to convert",
-            "convert what it wraps; for a DTensor, to_local(), or full_tensor() in all processes",
-        )
+    _refuse_dispatching(tensor)
     if tensor.is_nested:
         raise UnsupportedError("a nested tensor is not a single array", "convert its .unbind()")
     if tensor.layout is not torch.strided:
@@ -324,66 +273,12 @@ def _refuse_if_no_values(tensor: torch.Tensor) -> None:
     if tensor.is_meta:
         raise UnsupportedError("a meta tensor has a shape but no values", "make it on another device")
     try:
-        address, held = tensor.data_ptr(), tensor.untyped_storage().nbytes()
+        address, size = tensor.data_ptr(), tensor.untyped_storage().nbytes()
     except RuntimeError as error:
         what = "a tensor inside vmap, grad or another transform has no values of its own"
         raise UnsupportedError(what, "convert outside of the transform") from error
-    if tensor.numel() and (not address or held < _bytes_needed(tensor)):
-        # Reading it would give garbage, or crash the process.
+    steps = ((length - 1) * stride for length, stride in zip(tensor.shape, tensor.stride()))
+    needed = tensor.itemsize * (tensor.storage_offset() + 1 + sum(steps))
+    if tensor.numel() and (not address or size < needed):  # reading it would give garbage, or crash
         what = "there are no values behind this tensor: it is inside a transform, or its storage was resized"
         raise UnsupportedError(what, "convert outside of the transform, and before the storage is resized")
-
-
-def _has_no_dispatch(cls: Any) -> bool:
-    import torch
-
-    return cls.__torch_dispatch__ is torch.Tensor.__torch_dispatch__
-
-
-_is_plain = TypeCache(_has_no_dispatch)
-
-
-def _bytes_needed(tensor: torch.Tensor) -> int:
-    """Return how many bytes the storage must have to hold the tensor's last element."""
-    steps = ((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
-    return int(tensor.itemsize * (tensor.storage_offset() + 1 + sum(steps)))
-
-
-def _refuse_if_not_shareable(array: Array, device: torch.device | None) -> None:
-    elsewhere = device is not None and device.type != "cpu"
-    if obstacle := f"it is not on {device}" if elsewhere else obstacle_to_sharing(array):
-        raise SharingError(f"torch cannot share this memory: {obstacle}", "pass copy=None")
-
-
-FRAMEWORK = Framework(
-    name="torch",
-    modules=("torch",),
-    arrays=("torch:Tensor",),
-    to_numpy=to_numpy,
-    from_numpy=from_numpy,
-    dtypes=dtypes,
-    default_dtypes=default_dtypes,
-    devices=Devices(
-        find=find_device,
-        name=lambda device: device if isinstance(device, Rows) else str(device),  # torch can pickle a mesh
-        available=available_devices,
-        of=lambda tensor: tensor.device,
-        on_host=lambda tensor: bool(tensor.is_cpu),
-        reads=reads,
-        current=lambda tensor: sys.modules["torch"].cuda.device_of(tensor),  # torch exports from no other
-    ),
-    copy_within=copy_within,
-    from_dlpack=from_dlpack,
-    distributions=("torch",),
-    _fast=FastPaths(
-        from_private=from_private,
-        plain_dtypes=lambda device: STANDARD & dtypes(device),
-        makes=lambda: sys.modules["torch"].Tensor,
-        aliases=True,
-        to_private=to_private,
-        to_view=to_view,
-        item=lambda cls: cls.tolist if cls is sys.modules["torch"].Tensor else None,
-        mode=mode,
-    ),
-    _batches=Batches(split=split_rows, rows_here=rows_here),
-)

@@ -1,0 +1,294 @@
+"""Routes: how leaves of one type get to one target. Decided once, followed by both walks, printed by explain.
+
+Within a framework, its own copy is used; between frameworks on the same accelerator, DLPack; everything
+else goes through NumPy, where memory can be seen, owned and checked. A route decides what a type can decide;
+the device, the dtype and the owner of a single array are asked about when it is followed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from arrayferry._core import dtypes, ownership
+from arrayferry._core.containers import NUMPY_ARRAY, OBJECT_ARRAY
+from arrayferry._core.delivery import Delivery
+from arrayferry._core.dtypes import Cast, dtype_name
+from arrayferry._core.framework import Array, Framework, Source
+from arrayferry._core.interruptions import REFUSALS
+from arrayferry._core.registry import describe
+from arrayferry._core.speedups import speedups
+from arrayferry._core.walk import KEEP
+from arrayferry.errors import NarrowingError, SharingError
+
+
+class _Route:
+    """How leaves of one type get to one target.
+
+    Args:
+        steps: the frameworks that a leaf goes through.
+        follow: `(leaf, owned)` to the target's array, to `KEEP`, or to a `Container`.
+        resolve: `(leaf)` to the route that this very leaf takes; None if that is always this one.
+        for_c: what the walk in C takes the most common leaves by, without `follow`.
+    """
+
+    def __init__(
+        self,
+        *,
+        steps: tuple[str, ...],
+        follow: Callable[[Any, bool], Any],
+        resolve: Callable[[Any], Any] | None = None,
+        **for_c: Any,
+    ) -> None:
+        self.steps, self.follow, self.resolve = steps, follow, resolve
+
+    def __call__(self, leaf: Any, owned: bool) -> Any:
+        return self.follow(leaf, owned)
+
+
+Route: type[_Route] = _Route if speedups is None else speedups.Route
+
+
+class Routes:
+    """The routes to one target.
+
+    Args:
+        framework: the target's framework.
+        device: the device, as the framework's own object.
+        copy: as for `Converter`.
+        wanted: the dtypes that the user asked for, by the name of what they replace.
+
+    Attributes:
+        target: how the framework makes arrays on the device.
+        number: the route of Python's numbers.
+        numpy_scalar: the route of NumPy's scalars.
+        numpy_array: the route of NumPy's arrays.
+        only_numpy: the route of arrays that only NumPy has: masked, or of records.
+    """
+
+    def __init__(self, framework: Framework, device: Any, copy: bool | None, wanted: dict[str, str]) -> None:
+        self._framework, self._device, self._wanted = framework, device, wanted
+        self._takes, self._shares, self._is_numpy = copy is None, copy is False, framework.name == "numpy"
+        self._delivery = Delivery(framework, device, copy, wanted)
+        self.target = target = self._delivery.target
+        as_is = self._delivery.as_is
+        # The default dtypes of Python's numbers that need no cast, and the largest number that each holds.
+        limits = {} if wanted else dtypes.LARGEST
+        self._largest = {name: limit for name, limit in limits.items() if limit[0] in as_is}
+        self._number_cast = cache(self._decide_number_cast)
+        self._for_c: dict[str, Any] = {
+            "take": target.share if self._shares else target.take,
+            "result_type": target.result_type,
+            "refuse": self._delivery.refuse,
+            "refusal": self._delivery.refusal,
+            "as_is": sum(1 << dtype.num for dtype in as_is),
+            "takes_bools": "bool" in target.dtypes() and "bool" not in wanted,
+            "copy": copy,
+            "large": ownership.LARGE if target.alignment else sys.maxsize,
+        }
+        steps = "numpy", framework.name
+        self.number = Route(steps=("python", framework.name), follow=self._follow_number)
+        self.numpy_scalar = Route(steps=steps, follow=self._follow_scalar)
+        self.numpy_array = Route(steps=steps, follow=self._follow_numpy_array, **self._for_c)
+        self.only_numpy = Route(steps=steps, follow=self._follow_only_numpy)
+
+    def array_of(self, framework: Framework, cls: type) -> _Route:
+        """Return the route of a framework's arrays of this type."""
+        name, source = self._framework.name, framework.source(cls)
+        if framework is self._framework:
+            return Route(steps=(name, name), follow=self._blaming(framework, partial(self._within, source)))
+        steps = (framework.name, name) if self._is_numpy else (framework.name, "numpy", name)
+        fast = {}
+        if source.fast_copy is not None and not self._shares:
+            finish = self._blaming(framework, partial(self._finish, framework))
+            fast = {**self._for_c, "copy_of": source.fast_copy, "finish": finish}
+        read = self._blaming(framework, partial(self._read, framework, source))
+        by_host = Route(steps=steps, follow=read, **fast)
+        if self.target.alias is None or self.target.within is None:
+            return by_host
+        alias = self._blaming(framework, partial(self._alias, framework, source))
+        by_device = Route(steps=(framework.name, "dlpack", name), follow=alias)
+
+        def resolve(array: Any) -> _Route:
+            return by_device if self._meets(source, array) else by_host
+
+        return Route(steps=steps, follow=lambda *leaf: resolve(leaf[0])(*leaf), resolve=resolve, **fast)
+
+    def _blaming(self, framework: Framework, follow: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        """Return a function whose errors say which framework's array was refused."""
+
+        def blaming(array: Any, owned: Any) -> Any:
+            try:
+                return follow(array, owned)
+            except REFUSALS as error:
+                raise self._delivery.refusal(array, error, framework) from error
+
+        return blaming
+
+    # ---- numbers ------------------------------------------------------------------------------------------
+
+    def _follow_number(self, number: Any, owned: bool) -> Any:
+        """Convert an int, float or complex to a 0-d array of the target's default dtype."""
+        default = self.target.defaults()[type(number)]
+        if default in self._largest:
+            dtype, largest = self._largest[default]
+            if -largest <= number <= largest:  # False for a NaN
+                return self._delivery.take(np.array(number, dtype))
+        wide = dtypes.WIDEST[type(number)]
+        if (cast := self._number_cast(default, wide, self.target.dtypes())) is None:
+            return KEEP  # the target has no complex numbers, say
+        try:
+            array = np.array(number, wide)
+        except OverflowError:  # of the integers that int64 lacks, other dtypes hold some
+            array, cast = self._huge(number, cast), Cast(cast.dtype, same=True, check=False)
+        return self._delivery.deliver(array, owned=True, cast=cast)
+
+    def _decide_number_cast(
+        self, default: str, wide: np.dtype[Any], available: frozenset[str]
+    ) -> Cast | None:
+        cast = dtypes.cast_for(wide, available, self._wanted.get(default, default))
+        if cast is None:
+            return None
+        on_purpose = cast.dtype.name in (self._wanted.get(default), self._wanted.get(wide.name))
+        return Cast(cast.dtype, cast.same, check=not (cast.same or on_purpose))
+
+    def _huge(self, number: int, cast: Cast) -> Array:
+        """Return an integer that int64 does not hold as an array of the dtype that it gets."""
+        with suppress(OverflowError), np.errstate(all="ignore"):
+            array = np.array(number, cast.dtype)
+            if not cast.check or int(np.real(array)) == number:
+                return array
+        what = f"int -> {cast.dtype.name} {self._framework.name}: {number} does not fit"
+        is_unsigned = 0 < number < 2**64
+        hint = 'below 2**64, pass dtypes={"int64": "uint64"}' if is_unsigned else "no integer dtype holds it"
+        raise NarrowingError(what, f"{hint}; or make it a float or a string")
+
+    # ---- NumPy --------------------------------------------------------------------------------------------
+
+    def _follow_scalar(self, scalar: Any, owned: bool) -> Any:
+        """Convert an `np.generic` to a 0-d array of the same dtype."""
+        array = np.asarray(scalar)
+        if not array.dtype.hasobject and self._delivery.cast_of(array.dtype) is not None:
+            return self._delivery.deliver(array, owned=True)
+        # NumPy holds all of its own dtypes; of its scalars, only records are mutable.
+        if not self._is_numpy:
+            return KEEP
+        if self._shares or not isinstance(scalar, np.void):
+            return scalar
+        return NUMPY_ARRAY if array.dtype.hasobject else scalar.copy()
+
+    def _follow_numpy_array(self, array: Array, owned: bool) -> Any:
+        """Convert an `np.ndarray` or an instance of a subclass."""
+        if array.dtype.kind == "O":
+            return OBJECT_ARRAY
+        if array.dtype.hasobject:  # records
+            return self._follow_only_numpy(array, owned)
+        is_takeable = owned and self._takes and ownership.can_be_taken(array)
+        result = self._delivery.deliver(array, is_takeable)
+        return self._follow_only_numpy(array, owned) if result is None else result
+
+    def _follow_only_numpy(self, array: Array, owned: bool) -> Any:
+        """Keep an array whose dtype or mask only NumPy has; as a target, NumPy takes it like any other."""
+        if not self._is_numpy:
+            return KEEP
+        is_takeable = owned and self._takes and ownership.can_be_taken(array)
+        if array is np.ma.masked or is_takeable or self._shares:  # the first is a singleton
+            return array
+        if array.dtype.hasobject or getattr(array, "__dict__", None):
+            return NUMPY_ARRAY
+        return np.array(array, copy=True, subok=True)
+
+    # ---- other frameworks ---------------------------------------------------------------------------------
+
+    def _read(self, framework: Framework, source: Source, array: Any, owned: bool, device: Any = None) -> Any:
+        """Convert an array through NumPy. Only of what is read there, the owner can be known."""
+        box: list[Any] = [source.view(array) if self._shares else source.read(array)]
+        if box[0] is None:
+            return KEEP
+        is_fresh = not self._shares and ownership.is_fresh(box)  # before anything else holds it
+        target = None if device is None else self._framework.target(device)
+        result = self._delivery.deliver(box[0], is_fresh, framework, target)
+        if result is not None:
+            return result
+        # NumPy holds its own structured dtypes, wherever an array came from.
+        is_record = type(box[0]) is np.ndarray and box[0].dtype.names and not box[0].dtype.hasobject
+        return self._follow_only_numpy(box[0], is_fresh) if is_record else KEEP
+
+    def _finish(self, framework: Framework, array: Any, private: Array) -> Any:
+        """Go on with a private copy that the walk in C has made."""
+        result = self._delivery.deliver(private, True, framework)
+        return KEEP if result is None else result
+
+    def _within(self, source: Source, array: Any, owned: bool) -> Any:
+        """Convert one of the target framework's own arrays."""
+        name, (used, is_checked) = _dtype_of(array), self._dtype_within(_dtype_of(array))
+        if self._shares:
+            return self._share_within(array, name, used)
+        if self.target.within is None:
+            here = source.device_of(array) if self._device is None else None  # where it stays
+            return self._read(self._framework, source, array, owned, here)
+        if is_checked:
+            values = source.read(array)
+            if values is not None and (lost := dtypes.cast_exactly(values, np.dtype(used))[1]):
+                raise self._delivery.narrowing(array, self._framework, name, str(used), lost)
+        copy = self.target.within(array, used)
+        return KEEP if copy is None else copy
+
+    def _share_within(self, array: Any, name: str, used: str | None) -> Any:
+        if used in (None, name) and self.target.holds(array):
+            return array
+        where = "" if self._device is None else f" on {self._device}"
+        what = f"{describe(array, self._framework)} is not {used or name}{where}"
+        raise SharingError(what, "pass copy=None, which converts it")
+
+    def _dtype_within(self, name: str) -> tuple[str | None, bool]:
+        """Return the dtype that an array gets instead of its own or None, and whether it may lose values."""
+        asked, available = self._wanted.get(name), self.target.dtypes()
+        # An array keeps its dtype, unless this device lacks what others have: MPS has no float64.
+        if asked is None and (name in available or name not in self._framework.target(None).dtypes()):
+            return None, False
+        used = dtypes.next_available(asked or name, available)
+        return used, used != asked and not dtypes.can_hold(used, name)
+
+    def _meets(self, source: Source, array: Any) -> bool:
+        """Return whether the target can read an array where it is, with a dtype that need not be checked.
+
+        Decided before anything is tried: what fails then is an error, and does not go another way.
+        """
+        if source.on_host(array):
+            return False
+        name, (used, is_checked) = _dtype_of(array), self._dtype_within(_dtype_of(array))
+        has_dtype = (used or name) in self.target.dtypes() and not is_checked
+        return has_dtype and self.target.can_alias(_dlpack_device_type(array))
+
+    def _alias(self, framework: Framework, source: Source, array: Any, owned: bool) -> Any:
+        """Convert an array on an accelerator without leaving it."""
+        if self._shares and framework.immutable and not self._framework.immutable:
+            what = f"arrays of {framework.name} never change; those of {self._framework.name} are writable"
+            raise SharingError(what, "pass copy=None")
+        assert self.target.alias is not None
+        assert self.target.within is not None
+        with source.guard(array):
+            alias = self.target.alias(array)
+        name, (used, _) = _dtype_of(array), self._dtype_within(_dtype_of(array))
+        return self._share_within(alias, name, used) if self._shares else self.target.within(alias, used)
+
+
+def _dtype_of(array: Any) -> str:
+    """Return the name of an array's dtype; of a framework's own scalar, that of its type."""
+    return dtype_name(getattr(array, "dtype", type(array)))
+
+
+def _dlpack_device_type(array: Any) -> int:
+    """Return DLPack's number for the kind of device that an array is on: 2 is CUDA, 0 stands for unknown."""
+    if not hasattr(array, "__dlpack_device__"):
+        return 2 if hasattr(array, "__cuda_array_interface__") else 0
+    try:
+        return int(array.__dlpack_device__()[0])
+    except (BufferError, ValueError):  # DLPack has no number for it: a TPU, or several devices
+        return 0
