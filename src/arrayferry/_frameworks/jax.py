@@ -320,7 +320,7 @@ def to_private(cls: type) -> Callable[[jax.Array], Array | None] | None:
     """Return a function in C that copies what NumPy sees through the buffer protocol, or None."""
     if speedups is None or _forked or cls is not array_type():
         return None
-    copy: Callable[[jax.Array], Array | None] = speedups.copied_from
+    copy: Callable[[jax.Array], Array | None] = speedups.copy_buffer
     return copy
 
 
