@@ -17,7 +17,7 @@ from arrayferry._core.framework import Framework, Placement
 from arrayferry._core.messages import refuse_unknown
 from arrayferry._core.objects import UNCHANGING
 from arrayferry._core.ownership import REFCOUNTS_RELIABLE
-from arrayferry._core.route import Routes
+from arrayferry._core.route import Route, Routes
 from arrayferry._core.speedups import speedups
 from arrayferry._core.type_cache import TypeCache, find_base, register, registration_table
 from arrayferry._core.walk import KEEP, Handler, Slot, unchanged
@@ -216,6 +216,7 @@ if speedups is not None:  # what the walk in C shares with the one in Python
     speedups.configure(
         unchanged=unchanged,
         keep=KEEP,
+        route=Route,
         container=walk.Container,
         dict=containers.DICT,
         list=containers.LIST,
