@@ -79,8 +79,8 @@ class Torch(Framework):
             return source
         # Of tensors whose memory is missing, `numpy()` would show garbage: the C code compares.
         ways = torch.Tensor.numpy, torch.Tensor.untyped_storage, torch.UntypedStorage.data_ptr
-        copy, view = (speedups.array_reader(*ways, copies) for copies in (True, False))
-        return source._replace(fast_copy=copy, fast_view=view)
+        copier, viewer = (speedups.array_reader(*ways, copies) for copies in (True, False))
+        return source._replace(fast_copy=copier, fast_view=viewer)
 
     def target(self, device: Any) -> Target:
         """Return how tensors are made on a device: by `torch.from_numpy`, then moved."""
