@@ -327,7 +327,7 @@ class Squares(Mapping):
 
 
 class Pairs(Mapping):
-    """Its items are no dict, so that keys that are numbers would become arrays."""
+    """Its items are in no dict, and keys that are numbers would become arrays."""
 
     def __init__(self, values):
         self.pairs, self.note = [*values.items()], ""
@@ -437,49 +437,6 @@ def test_what_would_lose_something_is_refused(source):
     assert caught.value.where == 'value["a"][0]'
     assert f"register_container({type(source).__name__}" in caught.value.hint
     assert caught.value.__cause__ is not None
-
-
-def test_mapping_that_keeps_its_items_elsewhere_than_in_a_dict():
-    source = with_note(Pairs({"a": LEAF, ("b", None): "one", "c": LEAF}), "kept")
-    result = convert(source, "numpy")
-    assert type(result) is Pairs
-    assert [key for key, _ in result.pairs] == ["a", ("b", None), "c"]
-    assert result["a"] is not result["c"]
-    assert result["a"] is not LEAF
-    assert result.note == "kept"
-
-
-class Constant(Mapping):
-    """Computes the keys, and finds the values in another attribute each time."""
-
-    def __init__(self, value, names="ab"):
-        self.value, self.names = value, names
-
-    def __getitem__(self, key):
-        return self.value if key in self.names else KeyError(key)
-
-    def __iter__(self):
-        return iter(self.names)
-
-    def __len__(self):
-        return len(self.names)
-
-
-def test_mapping_whose_items_are_one_attribute():
-    result = convert(Constant(LEAF), "numpy")
-    assert result["a"] is result["b"] is result.value is not LEAF
-
-
-class Next(Constant):
-    """Shows a number that happens to be that of an attribute before it is converted."""
-
-    def __getitem__(self, key):
-        return 8 if isinstance(self.value, np.ndarray) else self.value
-
-
-def test_mapping_whose_items_are_no_longer_its_attributes_is_refused():
-    with pytest.raises(UnsupportedError, match=r"cannot be rebuilt.*do not hold its items"):
-        convert([Next(8)], "numpy")
 
 
 def test_functions_among_attributes_stay():

@@ -45,7 +45,7 @@ def test_objects_in_records_are_private():
 
 
 def test_structured_array_that_cannot_be_copied_is_refused():
-    source = structured((number for number in range(3)))
+    source = structured(number for number in range(3))
     with pytest.raises(UnsupportedError, match="cannot be rebuilt") as caught:
         convert({"x": source}, "numpy")
     assert caught.value.where == 'value["x"]'

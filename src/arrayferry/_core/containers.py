@@ -1,7 +1,7 @@
 """How each container is opened, and rebuilt as the same type: completely, or not at all.
 
-`objects.py` handles subclasses, dataclasses and other mappings. If their code raises, or if something would be
-lost, the result is an `UnsupportedError` that points to `register_container`.
+`objects.py` handles subclasses, dataclasses and other mappings. If their code raises, or if something would
+be lost, the result is an `UnsupportedError` that points to `register_container`.
 """
 
 from __future__ import annotations

@@ -8,19 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import types
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from types import (
-    BuiltinMethodType,
-    CellType,
-    FunctionType,
-    GeneratorType,
-    MemberDescriptorType,
-    MethodType,
-    ModuleType,
-)
 from typing import Any, TypeAlias
 
 from arrayferry._core.messages import with_article
@@ -28,7 +20,10 @@ from arrayferry._core.walk import Attribute
 
 EQUAL_KEYS = "two of its keys are equal, so that one entry would be lost"
 
-UNCHANGING = (bool, int, float, complex, str, bytes, type(None), type, ModuleType, FunctionType)
+UNCHANGING = (bool, int, float, complex, str, bytes, type(None), type, types.ModuleType, types.FunctionType)
+
+
+_Build: TypeAlias = "Callable[[list[Any]], Any]"
 
 
 class Keys(list[Any]):
@@ -39,9 +34,7 @@ class Keys(list[Any]):
         n_items: how many of the values are items.
     """
 
-    def __init__(
-        self, keys: Iterable[Any], build: Callable[[list[Any]], Any], n_items: int | None = None
-    ) -> None:
+    def __init__(self, keys: Iterable[Any], build: _Build, n_items: int | None = None) -> None:
         super().__init__(keys)
         self.build, self.n_items = build, len(self) if n_items is None else n_items
 
@@ -58,7 +51,7 @@ def as_object(cls: type, base: Any) -> Flatten:
     slot_places: dict[Any, tuple[int, str]] = {}
     for depth, parent in enumerate(cls.__mro__):
         for name, member in vars(parent).items():
-            if isinstance(member, MemberDescriptorType) and issubclass(cls, member.__objclass__):
+            if isinstance(member, types.MemberDescriptorType) and issubclass(cls, member.__objclass__):
                 slot_places.setdefault(member, (depth, name))
     places, has_dict = [*slot_places.values()], cls.__dictoffset__ != 0
     named = getattr(cls, "_fields", ())  # of a namedtuple
@@ -143,46 +136,26 @@ def _make(base: Any, old: Any, keys: Iterable[Any], values: list[Any]) -> Any:
     return new
 
 
-# ---- mappings without a built-in base -----------------------------------------------------------------
-
-
 def as_mapping(cls: type) -> Flatten:
-    """Return the function that flattens mappings of this class, which has to keep its items in attributes."""
+    """Return the function that flattens mappings of a class without a built-in base, by their attributes."""
     flatten_attributes = as_object(cls, object)
 
     def flatten(old: Any) -> tuple[Keys, list[Any]]:
-        items = [old[key] for key in [*old]]  # first: some mappings change their order when they are read
+        items = {key: old[key] for key in [*old]}  # first: some change their order when they are read
         keys, attributes = flatten_attributes(old)
-        _refuse_computed(type(old), items, attributes)
-        build_attributes = keys.build
-
-        def build(values: list[Any]) -> Any:
-            new = build_attributes(values)
-            if [(type(key), key) for key in old] != [(type(key), key) for key in new]:
-                raise ValueError("its keys would change")
-            _refuse_computed(type(new), [new[key] for key in [*new]], values)
-            return new
-
-        keys.build = build
+        if not any(isinstance(part, dict) and holds(part, items) for part in attributes):
+            raise ValueError("its items are not those of a dict among its attributes")
         return keys, attributes
 
     return flatten
 
 
-def _refuse_computed(cls: type, items: list[Any], attributes: list[Any]) -> None:
-    """Raise unless the attributes of a mapping hold its items, themselves or in plain containers."""
-    todo, held = [*attributes], set[int]()
-    while todo:
-        part = todo.pop()
-        if id(part) not in held:
-            held.add(id(part))
-            todo += part.values() if isinstance(part, dict) else part if type(part) in (list, tuple) else ()
-    while items:
-        item = items.pop()
-        if type(item) is cls and held and id(item) not in held:
-            items += [item[key] for key in [*item]]  # it shows the dicts in it as mappings like itself
-        elif id(item) not in held:
-            raise ValueError("its attributes do not hold its items")
+def holds(store: dict[Any, Any], items: dict[Any, Any]) -> bool:
+    """Return whether a dict holds these items; a mapping among them may show a dict that is held."""
+    return dict.keys(store) == items.keys() and all(
+        store[key] is item or (type(store[key]) is dict and isinstance(item, Mapping))
+        for key, item in items.items()
+    )
 
 
 # ---- what is tied to the original ---------------------------------------------------------------------
@@ -191,14 +164,26 @@ _VIEWS = {}.keys(), {}.values(), {}.items()  # type: ignore[var-annotated]
 
 # Functions, weak references, views and iterators: all that may be tied to another object.
 _TIES = {
-    *(MethodType, BuiltinMethodType, FunctionType, CellType, partial, weakref.ref, memoryview),
-    *(enumerate, zip, map, GeneratorType, type(reversed([])), *map(type, _VIEWS)),
+    *(
+        types.MethodType,
+        types.BuiltinMethodType,
+        types.FunctionType,
+        types.CellType,
+        partial,
+        weakref.ref,
+        memoryview,
+    ),
+    *(enumerate, zip, map, types.GeneratorType, type(reversed([])), *map(type, _VIEWS)),
     *(type(iter(iterable)) for iterable in (*_VIEWS, [], (), deque())),  # type: ignore[attr-defined]
 }
 
 # What a tie refers to, where the garbage collector is told more than that, or less.
 _REFERENTS: dict[type, Callable[[Any], list[Any]]] = {
-    FunctionType: lambda function: [function.__closure__, function.__defaults__, function.__kwdefaults__],
+    types.FunctionType: lambda function: [
+        function.__closure__,
+        function.__defaults__,
+        function.__kwdefaults__,
+    ],
     weakref.ref: lambda reference: [reference()],
     memoryview: lambda view: [view.obj],
 }
