@@ -23,7 +23,7 @@ _INTEGERS: dict[str, tuple[int, int]] = {
 }
 
 # The range in which a dtype holds every integer; for a float it follows from its precision in bits.
-_RANGES = _INTEGERS | {
+_RANGES: dict[str, tuple[int, int]] = _INTEGERS | {
     name: (-(2**bits), 2**bits)
     for name, bits in {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}.items()
 }
@@ -213,9 +213,10 @@ def next_available(name: str, available: frozenset[str]) -> str:
 def ml_dtype(name: str) -> np.dtype[Any] | None:
     """Return one of `ML_DTYPES` as a dtype of NumPy; None if ml_dtypes does not have it, or is not there."""
     try:
-        return np.dtype(getattr(import_module("ml_dtypes"), name))
+        dtype: np.dtype[Any] = np.dtype(getattr(import_module("ml_dtypes"), name))
     except (ImportError, AttributeError):
         return None
+    return dtype
 
 
 def _named_dtype(name: str) -> np.dtype[Any]:

@@ -160,21 +160,13 @@ def holds(store: dict[Any, Any], items: dict[Any, Any]) -> bool:
 
 # ---- what is tied to the original ---------------------------------------------------------------------
 
-_VIEWS = {}.keys(), {}.values(), {}.items()  # type: ignore[var-annotated]
+_VIEWS: tuple[Any, ...] = ({}.keys(), {}.values(), {}.items())
 
 # Functions, weak references, views and iterators: all that may be tied to another object.
 _TIES = {
-    *(
-        types.MethodType,
-        types.BuiltinMethodType,
-        types.FunctionType,
-        types.CellType,
-        partial,
-        weakref.ref,
-        memoryview,
-    ),
-    *(enumerate, zip, map, types.GeneratorType, type(reversed([])), *map(type, _VIEWS)),
-    *(type(iter(iterable)) for iterable in (*_VIEWS, [], (), deque())),  # type: ignore[attr-defined]
+    *(types.MethodType, types.BuiltinMethodType, types.FunctionType, types.CellType, types.GeneratorType),
+    *(partial, weakref.ref, memoryview, enumerate, zip, map, type(reversed([])), *map(type, _VIEWS)),
+    *(type(iter(iterable)) for iterable in (*_VIEWS, [], (), deque[Any]())),
 }
 
 # What a tie refers to, where the garbage collector is told more than that, or less.
