@@ -6,7 +6,6 @@ import dataclasses
 from collections import OrderedDict, UserDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,7 +99,6 @@ CONTAINERS: dict[str, Callable[[Sequence[Any]], Any]] = {
     "OrderedDict": lambda values: OrderedDict(_as_dict(values)),
     "defaultdict": lambda values: defaultdict(int, _as_dict(values)),
     "subclass of dict": lambda values: _Dict(_as_dict(values)),
-    "mappingproxy": lambda values: MappingProxyType(_as_dict(values)),
     "UserDict": lambda values: UserDict(_as_dict(values)),
     "list": list,
     "subclass of list": _List,

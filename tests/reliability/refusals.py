@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import time
+from collections import ChainMap
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from types import ModuleType, SimpleNamespace
+from dataclasses import dataclass, replace
+from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -36,6 +38,7 @@ from arrayferry.envs import (
     register_environment,
 )
 from arrayferry.envs._spaces import from_gymnax, members_of, space_of
+from arrayferry.spaces.casting import cast_to_space
 from arrayferry.testing import at_offset
 from arrayferry.wrappers import _kinds, _watch
 from arrayferry.wrappers._autoreset import with_dense_final
@@ -74,7 +77,7 @@ VALUES: dict[str, Call] = {name: _input(name) for name in dict(REFUSALS)}
 
 
 class _Unbuildable(Mapping[str, Any]):
-    """Makes its values when it is asked, and takes other arguments than its items."""
+    """Makes its values when it is asked."""
 
     def __init__(self, path: str, mode: str) -> None:
         self.path = path
@@ -87,6 +90,14 @@ class _Unbuildable(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return 1
+
+
+@dataclass
+class _Failure(ValueError):
+    x: Any
+
+
+_BOX = gym.spaces.Box(-1, 1, (2, 3))
 
 
 class _Mine:
@@ -150,7 +161,16 @@ def _registered_twice() -> None:
 
 
 STRUCTURES: dict[str, Call] = {
-    "a container whose class takes other arguments": lambda: convert({"x": _Unbuildable("a", "r")}, "numpy"),
+    "a mapping that computes its values": lambda: convert({"x": _Unbuildable("a", "r")}, "numpy"),
+    "a mappingproxy": lambda: convert({"x": MappingProxyType({"a": F4})}, "numpy"),
+    "a struct sequence": lambda: convert({"x": time.struct_time(range(9))}, "numpy"),
+    "a dataclass that is an exception": lambda: convert({"x": _Failure(F4)}, "numpy"),
+    "a structured array with an object that cannot be copied": lambda: convert(
+        {"x": np.array([(1, lambda: 0)], "i4,O")}, "numpy"
+    ),
+    "a mapping whose items are not in one place, to be cast": lambda: cast_to_space(
+        gym.spaces.Dict(a=_BOX, b=_BOX), ChainMap({"a": F4}, {"b": F4})
+    ),
     "a framework's own call fails": _with_framework(
         lambda: convert({"x": F4}, "mylib"), target=TARGET._replace(take=_failing)
     ),

@@ -5,7 +5,7 @@ A file names its framework but does not import it; the framework is imported whe
 
 from __future__ import annotations
 
-from arrayferry._core.containers import register_named, register_registry
+from arrayferry._core import containers
 from arrayferry._core.registry import register_fallback, register_framework
 from arrayferry._frameworks import (
     _containers,
@@ -42,7 +42,4 @@ for _framework in (
 
 register_fallback(_generic.framework_of_module, _generic.framework_of_type)
 
-for _name, _functions in _containers.NAMED.items():
-    register_named(_name, _functions)
-
-register_registry(_pytrees.find_pytree)
+containers.libraries += [_containers.find, _pytrees.find]
