@@ -20,21 +20,11 @@ import pytest
 import arrayferry
 from arrayferry import Converter, convert, register_container, register_leaf, wrap
 from arrayferry.errors import UnsupportedError
+from structures import MutableKey
 
 
 class Stopped(Exception):
     """Is raised by nobody else."""
-
-
-class Key:
-    def __init__(self, number):
-        self.number = number
-
-    def __hash__(self):
-        return self.number
-
-    def __eq__(self, other):
-        return self.number == other.number
 
 
 @dataclass
@@ -50,7 +40,7 @@ class Own:
 
 def everything():
     """One of each kind of container and of leaf."""
-    record = Record(np.arange(3), {Key(1): 1.5, Key(2): [1, (2, None)]})
+    record = Record(np.arange(3), {MutableKey(1): 1.5, MutableKey(2): [1, (2, None)]})
     objects = np.array([np.arange(2), "text", None], object)
     named = UserDict(x=np.float32(1), y=True)
     return {"records": [record, record], "ordered": OrderedDict(a=objects), "named": named, "own": Own([1])}
@@ -183,7 +173,7 @@ def test_what_a_signal_handler_raises_passes(error, kind, lost):
 def test_what_a_handler_raises_within_the_code_of_others_passes():
     """In that of a key, a container, a registered function, a framework's, and an attempt to show a key."""
 
-    class Alarm(Key):
+    class Alarm(MutableKey):
         def __hash__(self):
             if calls and calls.pop():
                 signal.raise_signal(signal.SIGINT)
@@ -296,7 +286,7 @@ def test_warnings_that_are_errors_pass():
 def test_what_a_hook_raises_has_a_path(kind):
     error = kind("broken")
 
-    class Failing(Key):
+    class Failing(MutableKey):
         def __hash__(self):
             if self.number < 0:
                 raise error
