@@ -41,6 +41,9 @@ ROOT = Path(__file__).resolve().parent.parent
 # Before Ray is imported: it listens on the loopback interface only, and tells nobody that it runs.
 os.environ |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
+# Ray would write one to a file, and reads it only once.
+RAY_TOKEN = secrets.token_hex(32)
+
 # Worker processes import the module of the test that starts them, and so what that imports.
 if sys.platform != "win32":
     set_forkserver_preload(["__main__", "pytest", "arrayferry.scale._worker"])
@@ -113,7 +116,7 @@ def ray_settings():
     ray = pytest.importorskip("ray")
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="ray") as folder:
         patch.setenv("RAY_ADDRESS", "")
-        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))  # or it would write one to a file
+        patch.setenv("RAY_AUTH_TOKEN", RAY_TOKEN)
         patch.setenv("RAY_TMPDIR", folder)  # short, because sockets are there
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         yield
