@@ -213,6 +213,69 @@ def test_what_a_handler_raises_within_the_code_of_others_passes():
         signal.signal(signal.SIGINT, before)
 
 
+class Number:
+    """A number during whose conversion a signal arrives."""
+
+    def __float__(self):
+        signal.raise_signal(signal.SIGINT)
+        return 1.0
+
+    def __index__(self):
+        signal.raise_signal(signal.SIGINT)
+        return 1
+
+    def __array__(self, dtype=None, copy=None):
+        signal.raise_signal(signal.SIGINT)
+        return np.ones(())
+
+
+class Numbers(gym.Env):
+    """Its rewards and flags are what it is made of."""
+
+    observation_space = gym.spaces.Discrete(2)
+
+    def __init__(self, reward=0.0, terminated=False, action_space=observation_space):
+        self.result, self.action_space = (0, reward, terminated, False, {}), action_space
+
+    def reset(self, *, seed=None, options=None):
+        return 0, {}
+
+    def step(self, action):
+        return self.result
+
+
+ONE_OF = gym.spaces.OneOf([gym.spaces.Discrete(2)] * 2)
+BOX = gym.spaces.Box(0, 1, (1,))
+
+
+@pytest.mark.parametrize("error", [TypeError, ValueError, RuntimeError])
+@pytest.mark.parametrize(
+    ("made_of", "action"),
+    [
+        ({"reward": Number()}, 0),
+        ({"reward": {"a": Number()}}, 0),
+        ({"terminated": Number()}, 0),
+        ({"terminated": [Number()]}, 0),
+        ({"action_space": ONE_OF}, (Number(), 0)),
+        ({"action_space": BOX}, [Number()]),
+    ],
+    ids=["reward", "rewards", "flag", "flags", "action of a OneOf", "action as a list"],
+)
+def test_what_a_handler_raises_during_the_conversion_of_numbers_passes(made_of, action, error):
+    def handle(number, frame):
+        raise error("stopped")
+
+    env = wrap(Numbers(**made_of), "numpy")
+    env.reset()
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        with pytest.raises(error, match=r"^stopped$") as caught:
+            env.step(action)
+        assert type(caught.value) is error
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_what_another_thread_raises_into_the_conversion_passes(lost):
     identifier, value = threading.get_ident(), everything()
     stop = ctypes.pythonapi.PyThreadState_SetAsyncExc

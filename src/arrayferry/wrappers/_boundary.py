@@ -20,6 +20,7 @@ from arrayferry._core.containers import container_of
 from arrayferry._core.convert import Converter, Namespace, keeping_numbers
 from arrayferry._core.dtypes import dtype_name, is_known
 from arrayferry._core.framework import Framework
+from arrayferry._core.interruptions import is_from_handler
 from arrayferry._core.messages import warn_caller, with_article
 from arrayferry._core.registry import (
     can_make_arrays,
@@ -268,7 +269,9 @@ class Boundary:
             self._learn(framework, reward)
         try:
             return number_of(reward)
-        except (TypeError, ValueError, RuntimeError):  # several rewards: one per objective or agent
+        except (TypeError, ValueError, RuntimeError) as error:  # several rewards: one per objective or agent
+            if is_from_handler(error):
+                raise
             return self._converted(path, each_number(path, reward))
         except FerryError as error:
             raise error.at(path)  # noqa: B904  (it is the same error)
@@ -280,6 +283,8 @@ class Boundary:
         try:
             return flag_of(value)
         except (TypeError, ValueError, RuntimeError) as error:
+            if is_from_handler(error):
+                raise
             what = f"{name} is {describe(value)}, not a single bool"
             is_many = bool(getattr(value, "shape", ()))
             many = "is it a vector environment? arrayferry.wrap chooses the right wrapper"
@@ -294,18 +299,19 @@ class Boundary:
 
     def _arrays_converter(self, unpack: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
         """Return a function for steps whose reward becomes an array of real numbers, and flags of bools."""
-        kind = number = flag = None  # the arrays' type and dtypes that need no check
+        nothing: Any = None
+        kind = number = flag = nothing  # the arrays' type and dtypes that need no check
         checks = each_number, each_flag_array, each_flag_array
 
         def convert(box: list[Any]) -> Any:
             nonlocal kind, number, flag
-            try:
-                _, reward, terminated, truncated, _ = box[0]
-                is_plain = type(reward) is type(terminated) is type(truncated) is kind
-                is_plain = is_plain and terminated.dtype is truncated.dtype is flag and reward.dtype is number
-            except (AttributeError, TypeError, ValueError):  # they are not arrays, or not as many
-                is_plain = False
-            _ = reward = terminated = truncated = None  # so that the box alone holds them
+            is_plain = False
+            match box[0]:
+                case (_, reward, terminated, truncated, _) if (
+                    type(reward) is type(terminated) is type(truncated) is kind
+                ):
+                    is_plain = terminated.dtype is truncated.dtype is flag and reward.dtype is number
+            reward = terminated = truncated = None  # so that the box alone holds them
             if is_plain:
                 return unpack(box)
             self.learn_from(box)
