@@ -177,7 +177,7 @@ def by_io(function: Function, declared: list[Leaf], *args: Any) -> Any:
 
     # JAX would halve 64-bit values in a thread without `jax_enable_x64`: they travel as words.
     bits: Any = jax.lax.bitcast_convert_type
-    words = lambda arrays: [bits(one, "uint32") if _is_wide(one) else one for one in arrays]  # noqa: E731
+    words: Any = lambda arrays: [bits(one, "uint32") if _is_wide(one) else one for one in arrays]  # noqa: E731
     results = io_callback(call, jax.eval_shape(words, _structs(declared)), *words(args))
     results = [bits(out, leaf.dtype) if _is_wide(leaf) else out for out, leaf in zip(results, declared)]
     # A program for many devices that is nothing but a callback returns arrays that no other program takes.
