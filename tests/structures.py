@@ -93,6 +93,19 @@ def _object_array(values: Sequence[Any]) -> Array:
     return array
 
 
+class MutableKey:
+    """A key of a dictionary that can become equal to another one."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MutableKey) and self.number == other.number
+
+
 # For each kind of container, a function that makes one of a list of values.
 CONTAINERS: dict[str, Callable[[Sequence[Any]], Any]] = {
     "dict": _as_dict,

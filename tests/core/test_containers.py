@@ -27,7 +27,7 @@ from arrayferry import Converter, convert, frameworks
 from arrayferry._core import convert as _convert
 from arrayferry.errors import CircularError, UnsupportedError
 from arrayferry.testing import SEPARATE, bits
-from structures import CONTAINERS, zip_leaves
+from structures import CONTAINERS, MutableKey, zip_leaves
 
 NAMES = [name for name, found in frameworks().items() if name not in SEPARATE and found.devices]
 
@@ -642,22 +642,9 @@ def test_what_a_key_raises_is_told_with_its_path(converter, cls):
     assert type(caught.value.__cause__) is Unspeakable
 
 
-class Mutable:
-    """A key that becomes equal to others."""
-
-    def __init__(self, number):
-        self.number = number
-
-    def __hash__(self):
-        return self.number
-
-    def __eq__(self, other):
-        return self.number == other.number
-
-
 @pytest.mark.parametrize("cls", [dict, OrderedDict, MyDict, UserDict, partial(defaultdict, None)])
 def test_keys_that_became_equal_are_an_error(converter, cls):
-    keys = [Mutable(number) for number in range(3)]
+    keys = [MutableKey(number) for number in range(3)]
     source = cls(dict.fromkeys(keys, LEAF))
     keys[1].number = 2
     with pytest.raises(UnsupportedError, match=r"two of its keys are equal|KeyError") as caught:
