@@ -28,7 +28,7 @@ READY  := $(VENV)/.ready-$(EXTRAS)
 CODE   := src tests tools benchmarks examples docs/conf.py setup.py
 PYTEST := python -m pytest -q
 EXAMPLE := tests/test_examples.py::test_each_example_runs[
-BUILT  := pyproject.toml setup.py src/arrayferry/_core/_speedups.c constraints.txt
+BUILT  := pyproject.toml setup.py src/arrayferry/_core/_speedups.c src/arrayferry/envs/_words.c constraints.txt
 ASAN   := build/asan
 SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 PURE   := $(addprefix tests/,core frameworks spaces wrappers test_speed.py)
@@ -52,7 +52,7 @@ test-pure: $(READY) ## the tests of what is also written in C, without the C
 
 test-asan: $(READY) ## the tests of the core, with the C under the address and undefined-behaviour sanitizers
 	@rm -rf $(ASAN) && mkdir -p $(ASAN) && cp -r pyproject.toml src tests tools $(ASAN)
-	@$(BIN)/python tools/build_c.py $(ASAN)/src/arrayferry/_core $(SANITIZE)
+	@$(BIN)/python tools/build_c.py $(ASAN)/src/arrayferry $(SANITIZE)
 	@# its frames are larger than the interpreter's limits assume
 	@ulimit -s unlimited; cd $(ASAN) && LD_PRELOAD="$(foreach lib,asan stdc++,$(shell $(CC) -print-file-name=lib$(lib).so))" \
 		ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=src:tests \

@@ -44,13 +44,14 @@ class BuildSpeedups(build_ext):
 
 
 def speedups():
-    """Return the extension, or nothing for a pure wheel."""
+    """Return the extensions, or nothing for a pure wheel."""
     if PURE:
         return []
     import numpy
 
-    name, source = "arrayferry._core._speedups", "src/arrayferry/_core/_speedups.c"
-    return [setuptools.Extension(name, [source], include_dirs=[numpy.get_include()], optional=not REQUIRED)]
+    options = {"include_dirs": [numpy.get_include()], "optional": not REQUIRED}
+    names = "arrayferry._core._speedups", "arrayferry.envs._words"
+    return [setuptools.Extension(name, [f"src/{name.replace('.', '/')}.c"], **options) for name in names]
 
 
 def urls():

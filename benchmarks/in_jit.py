@@ -25,7 +25,8 @@ import numpy as np
 import arrayferry
 from arrayferry import _in_jit
 from arrayferry._in_jit.callback import by_buffers
-from arrayferry._in_jit.host import STATE, Host
+from arrayferry._in_jit.host import Host
+from arrayferry._in_jit.turns import STATE
 
 Lap = Callable[[], Any]
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
+import tempfile
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import product
@@ -38,6 +40,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Before Ray is imported: it listens on the loopback interface only, and tells nobody that it runs.
 os.environ |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+
+# Ray would write one to a file, and reads it only once.
+RAY_TOKEN = secrets.token_hex(32)
 
 # Worker processes import the module of the test that starts them, and so what that imports.
 if sys.platform != "win32":
@@ -103,6 +108,28 @@ def compiled_quickly():
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture(scope="module")
+def ray_settings():
+    """Let Ray find nothing that others have started, and leave nothing; let actors import what tests do."""
+    ray = pytest.importorskip("ray")
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="ray") as folder:
+        patch.setenv("RAY_ADDRESS", "")
+        patch.setenv("RAY_AUTH_TOKEN", RAY_TOKEN)
+        patch.setenv("RAY_TMPDIR", folder)  # short, because sockets are there
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        yield
+        ray.shutdown()
+
+
+@pytest.fixture
+def ray_cluster(ray_settings):
+    """Ray on this machine: the same for all tests of a module, unless one of them shuts it down."""
+    import ray
+
+    if not ray.is_initialized():
+        ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
 
 
 @pytest.fixture(scope="session")

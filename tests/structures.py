@@ -6,7 +6,6 @@ import dataclasses
 from collections import OrderedDict, UserDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,13 +93,25 @@ def _object_array(values: Sequence[Any]) -> Array:
     return array
 
 
+class MutableKey:
+    """A key of a dictionary that can become equal to another one."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MutableKey) and self.number == other.number
+
+
 # For each kind of container, a function that makes one of a list of values.
 CONTAINERS: dict[str, Callable[[Sequence[Any]], Any]] = {
     "dict": _as_dict,
     "OrderedDict": lambda values: OrderedDict(_as_dict(values)),
     "defaultdict": lambda values: defaultdict(int, _as_dict(values)),
     "subclass of dict": lambda values: _Dict(_as_dict(values)),
-    "mappingproxy": lambda values: MappingProxyType(_as_dict(values)),
     "UserDict": lambda values: UserDict(_as_dict(values)),
     "list": list,
     "subclass of list": _List,

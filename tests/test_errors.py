@@ -5,15 +5,14 @@ from __future__ import annotations
 import copy
 import pickle
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import arrayferry
 from arrayferry import errors
-from arrayferry._core.framework import FastPaths
 from arrayferry._core.walk import Slot
+from made import TARGET, Made
 
 KINDS = [
     kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.FerryError)
@@ -89,15 +88,7 @@ def test_caller_may_name_the_root():
 
 
 def test_framework_that_is_not_installed_is_named_with_the_command():
-    missing = arrayferry.Framework(
-        name="missing",
-        modules=("no_such_module_anywhere",),
-        arrays=(),
-        to_numpy=lambda array, share: array,
-        from_numpy=lambda array, device, share: array,
-        dtypes=lambda device: frozenset(),
-    )
-    arrayferry.register_framework(missing)
+    arrayferry.register_framework(Made("missing", modules=("no_such_module_anywhere",)))
     with pytest.raises(ImportError, match="missing cannot be imported") as caught:
         arrayferry.convert(1, "missing")
     assert isinstance(caught.value, arrayferry.errors.NotInstalledError)
@@ -139,13 +130,10 @@ except ValueError:
 
 
 def test_own_error_of_a_framework_is_the_cause():
-    def refuse(array, device, share):
+    def refuse(array):
         raise RuntimeError("out of memory")
 
-    numpy = arrayferry._core.registry.registered()["numpy"]
-    arrayferry.register_framework(
-        replace(numpy, name="full", modules=("numpy",), arrays=(), from_numpy=refuse, _fast=FastPaths())
-    )
+    arrayferry.register_framework(Made("full", target=TARGET._replace(take=refuse)))
     with pytest.raises(BufferError, match="out of memory") as caught:
         arrayferry.convert({"x": np.zeros((2, 3), "f4")}, "full")
     assert isinstance(caught.value, arrayferry.errors.TransferError)
@@ -155,11 +143,9 @@ def test_own_error_of_a_framework_is_the_cause():
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, MemoryError, SystemExit])
 def test_what_is_no_refusal_passes_through(interrupt):
-    def stop(array, device, share):
+    def stop(array):
         raise interrupt
 
-    numpy = arrayferry._core.registry.registered()["numpy"]
-    full = replace(numpy, name="full", arrays=(), from_numpy=stop, _fast=FastPaths())
-    arrayferry.register_framework(full)
+    arrayferry.register_framework(Made("full", target=TARGET._replace(take=stop)))
     with pytest.raises(interrupt):
         arrayferry.convert({"x": np.zeros(2)}, "full")

@@ -160,3 +160,35 @@ def test_what_the_program_itself_has_started_is_finished_at_exit() -> None:
         go(jax.random.key(0))
     """
     assert run(program) == "the last step"
+
+
+@pytest.mark.parametrize("devices", [1, 2], ids=["buffers", "io"])
+def test_the_environment_has_the_x64_of_the_code_around_it(devices: int) -> None:
+    program = """
+        from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
+        from arrayferry.envs import as_gymnasium
+
+        enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+        over_devices = NamedSharding(Mesh(jax.devices(), ("x",)), P("x"))
+        for is_wide in (True, False):
+            jax.config.update("jax_enable_x64", not is_wide)
+            with enable_x64(is_wide):
+                env, same = (as_gymnasium(CartPoleFunctional()) for _ in range(2))
+                reset, step = arrayferry.in_jit(env)
+
+                @jax.jit
+                def rollout(key, weights):
+                    def body(state, _):
+                        state, (obs, *_) = step(state, (weights.sum() > 0).astype(int))
+                        return state, obs
+
+                    return jax.lax.scan(body, reset(key)[0], None, length=5)[1]
+
+                key = jax.random.key(0)
+                obs = np.asarray(rollout(key, jax.device_put(jnp.ones(2), over_devices)))
+                same.reset(seed=int(jax.random.bits(key, dtype="uint32") >> 1))
+                assert np.array_equal(obs, [same.step(1)[0] for _ in obs])
+            assert jax.config.jax_enable_x64 != is_wide
+        print(len(obs))
+    """
+    assert run(program, devices) == "5"

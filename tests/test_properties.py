@@ -34,8 +34,8 @@ NUMBERS = st.integers(-(2**31), 2**31 - 1) | st.floats(width=32) | st.complex_nu
 def common(*names: str) -> list[str]:
     """The dtypes that all of these have, under x64."""
     with jax.enable_x64(True):
-        sets = [find_framework(name).dtypes(None) for name in names]
-    return sorted(frozenset.intersection(*sets, find_framework("numpy").dtypes(None)))
+        sets = [find_framework(name).target(None).dtypes() for name in names]
+    return sorted(frozenset.intersection(*sets, find_framework("numpy").target(None).dtypes()))
 
 
 def as_source(leaf, name):
@@ -122,7 +122,7 @@ def test_the_strategy_makes_every_layout():
     @given(arrays())
     def collect(array):
         assert type(array) is np.ndarray
-        assert array.dtype.name in find_framework("numpy").dtypes(None)
+        assert array.dtype.name in find_framework("numpy").target(None).dtypes()
         seen.update(name for name, is_so in KINDS.items() if is_so(array))
 
     collect()

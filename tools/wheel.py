@@ -135,6 +135,7 @@ def check_sdist(names: set[str]) -> None:
     """Check for everything needed to build and test, and for nothing that was built."""
     needed = {f"src/{name}" for name in sources()} | {
         "src/arrayferry/_core/_speedups.c",
+        "src/arrayferry/envs/_words.c",
         "LICENSE",
         "setup.py",
     }
@@ -157,8 +158,9 @@ def check_wheel(names: set[str], speedups: bool) -> None:
     assert found - compiled == sources(), (
         f"the wheel and the sources differ in {(found - compiled) ^ sources()}"
     )
-    assert len(compiled) == speedups, f"the wheel has {compiled or 'no part in C'}"
-    assert all(name.startswith("arrayferry/_core/_speedups.") for name in compiled), compiled
+    modules = {"arrayferry/_core/_speedups", "arrayferry/envs/_words"} if speedups else set()
+    is_complete = {name.partition(".")[0] for name in compiled} == modules and len(compiled) == len(modules)
+    assert is_complete, f"the wheel has {compiled or 'no part in C'}"
     assert any(name.endswith("/licenses/LICENSE") for name in names), "the wheel has no license"
 
 

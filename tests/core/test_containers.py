@@ -27,7 +27,7 @@ from arrayferry import Converter, convert, frameworks
 from arrayferry._core import convert as _convert
 from arrayferry.errors import CircularError, UnsupportedError
 from arrayferry.testing import SEPARATE, bits
-from structures import CONTAINERS, zip_leaves
+from structures import CONTAINERS, MutableKey, zip_leaves
 
 NAMES = [name for name, found in frameworks().items() if name not in SEPARATE and found.devices]
 
@@ -120,26 +120,6 @@ def test_subclass_comes_back_with_all_it_has(source):
         assert np.array_equal(old, new)
     assert getattr(result, "__dict__", None) == getattr(source, "__dict__", None)
     assert result is not source
-
-
-STRUCT_SEQUENCES = {"time": time.struct_time([*range(9), "UTC", 0]), "stat": os.stat_result(range(19))}
-
-
-@pytest.mark.parametrize("source", STRUCT_SEQUENCES.values(), ids=STRUCT_SEQUENCES)
-def test_struct_sequence(source):
-    result = convert(source, "numpy")
-    assert type(result) is type(source)
-    before, after = (one.__reduce__()[1] for one in (source, result))
-    assert before[1].keys() == after[1].keys()
-    for old, new in zip([*before[0], *before[1].values()], [*after[0], *after[1].values()], strict=True):
-        assert new is old if isinstance(old, str) else float(new) == pytest.approx(old)
-
-
-def test_struct_sequence_of_torch():
-    torch = pytest.importorskip("torch")
-    result = convert(torch.max(torch.eye(2), 0), "numpy")
-    assert type(result) is torch.return_types.max
-    assert result.indices.tolist() == [0, 1]
 
 
 def test_defaultdict_keeps_its_factory():
@@ -277,24 +257,6 @@ class Failure(ValueError):
     code: str = "E1"
 
 
-def test_dataclass_that_is_an_exception(name):
-    source = Failure(LEAF)
-    source.note = "kept"
-    source.__cause__ = cause = KeyError("deeper")
-    try:
-        raise source
-    except Failure:
-        pass
-    result = convert(source, name)
-    assert type(result) is Failure
-    for array in result.x, result.args[0]:
-        assert type(array) is type(convert(LEAF, name))
-    assert (result.code, result.note) == ("E1", "kept")
-    assert result.__cause__ is cause
-    assert result.__traceback__ is source.__traceback__
-    assert source.args == (LEAF,)
-
-
 def test_dataclass_with_native_state_is_refused():
     @dataclasses.dataclass
     class Missing(OSError):
@@ -304,7 +266,7 @@ def test_dataclass_with_native_state_is_refused():
     class Names(set):
         x: Any
 
-    for source in Missing(LEAF), Names(LEAF):
+    for source in Missing(LEAF), Names(LEAF), Failure(LEAF):
         with pytest.raises(UnsupportedError, match="register_container"):
             convert([source], "numpy")
 
@@ -364,8 +326,8 @@ class Squares(Mapping):
         return 3
 
 
-class Forgetful(Mapping):
-    """Its items are no dict, and its constructor drops what was set later."""
+class Pairs(Mapping):
+    """Its items are in no dict, and keys that are numbers would become arrays."""
 
     def __init__(self, values):
         self.pairs, self.note = [*values.items()], ""
@@ -383,11 +345,6 @@ class Forgetful(Mapping):
 def with_note(mapping, note="lost"):
     mapping.note = note
     return mapping
-
-
-class Twice(Forgetful):
-    def __iter__(self):
-        return iter([key for key, _ in self.pairs] * 2)
 
 
 class Other:
@@ -408,7 +365,6 @@ class Tied(dict):
 @pytest.mark.parametrize(
     "source",
     [
-        MappingProxyType({"x": LEAF, 1: "one"}),
         UserDict({"x": LEAF, 1: "one"}),
         ChainMap({"x": LEAF}, {1: "one", "x": "hidden"}),
         with_note(UserDict({"x": LEAF, 1: "one"})),
@@ -432,12 +388,6 @@ def test_chain_has_as_many_maps():
     assert [type(one) for one in result.maps] == [dict, UserDict, ChainMap]
     assert result.maps[1]["x"] == "hidden"
     assert type(result.maps[2].maps[1]) is OrderedDict
-
-
-def test_proxy_shows_what_it_showed():
-    result = convert(MappingProxyType(defaultdict(list, x=LEAF)), "numpy")
-    assert result["missing"] == []
-    assert result["x"] is not LEAF
 
 
 class Lines(UserList):
@@ -466,8 +416,11 @@ def test_flax_frozen_dict():
     "source",
     [
         Squares(),
-        with_note(Forgetful({"a": LEAF})),
-        Twice({"a": LEAF}),
+        Pairs({1: LEAF}),
+        MappingProxyType({"x": LEAF}),
+        MappingProxyType({}),
+        time.struct_time([*range(9), "UTC", 0]),
+        os.stat_result(range(19)),
         WeakValueDictionary(a=KEPT_ALIVE),
         WeakKeyDictionary({KEPT_ALIVE: LEAF}),
         WeakKeyDictionary(),
@@ -486,14 +439,6 @@ def test_what_would_lose_something_is_refused(source):
     assert caught.value.__cause__ is not None
 
 
-def test_mapping_that_its_constructor_can_build():
-    source = Forgetful({"a": LEAF, 1: "one", "b": LEAF})
-    result = convert(source, "numpy")
-    assert [key for key, _ in result.pairs] == ["a", 1, "b"]
-    assert result["a"] is not result["b"]
-    assert result["a"] is not LEAF
-
-
 def test_functions_among_attributes_stay():
     for function in print, dict.fromkeys, lambda x, n=3: x[n], partial(print, 1):
         source = Settings({"x": LEAF}, function)
@@ -501,15 +446,11 @@ def test_functions_among_attributes_stay():
         assert convert(source, "numpy").owner is function
 
 
-def test_mapping_of_omegaconf_is_whole_or_refused():
+def test_mapping_of_omegaconf_is_refused():
     OmegaConf = pytest.importorskip("omegaconf").OmegaConf
-    plain = {"name": "run", "on": True}
-    read_only = OmegaConf.create(plain)
-    OmegaConf.set_readonly(read_only, True)
-    for config in OmegaConf.create({"a": "x", "b": "${a}"}), OmegaConf.create({"a": 1}), read_only:
+    for config in OmegaConf.create({"a": "x", "b": "${a}"}), OmegaConf.create({"a": 1}):
         with pytest.raises(UnsupportedError, match="register_container"):
             convert([config], "numpy")
-    assert convert(OmegaConf.create(plain), "numpy") == plain
 
 
 @pytest.mark.parametrize("name", ["Dict", "Tuple", "Discrete"])
@@ -622,7 +563,7 @@ def test_the_same_object_twice_is_no_cycle():
 
 def test_path_of_every_kind_of_step():
     bad = np.full((2, 2), None, object)
-    bad[1, 0] = MappingProxyType({("k", 1): deque([0, {"it's": {3: 2**70}}])})
+    bad[1, 0] = OrderedDict({("k", 1): deque([0, {"it's": {3: 2**70}}])})
     source = {"camera": [0, Point(0, Plain(bad))]}
     path = 'value["camera"][1].y.x[1, 0][(\'k\', 1)][1]["it\'s"][3]'
     with pytest.raises(OverflowError) as caught:
@@ -701,22 +642,9 @@ def test_what_a_key_raises_is_told_with_its_path(converter, cls):
     assert type(caught.value.__cause__) is Unspeakable
 
 
-class Mutable:
-    """A key that becomes equal to others."""
-
-    def __init__(self, number):
-        self.number = number
-
-    def __hash__(self):
-        return self.number
-
-    def __eq__(self, other):
-        return self.number == other.number
-
-
 @pytest.mark.parametrize("cls", [dict, OrderedDict, MyDict, UserDict, partial(defaultdict, None)])
 def test_keys_that_became_equal_are_an_error(converter, cls):
-    keys = [Mutable(number) for number in range(3)]
+    keys = [MutableKey(number) for number in range(3)]
     source = cls(dict.fromkeys(keys, LEAF))
     keys[1].number = 2
     with pytest.raises(UnsupportedError, match=r"two of its keys are equal|KeyError") as caught:
@@ -765,7 +693,6 @@ NOTED = {
     **{name: noted(make) for name, make in CONTAINERS.items()},
     "ChainMap": noted(lambda values: ChainMap(*[{"a": value} for value in values])),
     "UserList": noted(Lines),
-    "exception": noted(lambda values: Failure(values)),
     "private slots": lambda values: with_note(Settings({"a": values}, LEAF)),
 }
 
@@ -817,7 +744,7 @@ def parts_of(container):
         return [*enumerate(container), (getattr(container, "maxlen", None), None), *own.items()]
     fields = dataclasses.fields(container) if dataclasses.is_dataclass(container) else ()
     shown = {field.name: getattr(container, field.name) for field in fields}
-    return [*{**shown, **own}.items(), *enumerate(getattr(container, "args", ()))]
+    return [*{**shown, **own}.items()]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import gc
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.ma import mrecords
 
 from arrayferry import Converter, FerryError, convert, frameworks
+from arrayferry._core.dtypes import STANDARD
 from arrayferry.errors import SharingError
 from arrayferry.testing import LAYOUTS, at_offset, bits, edges, overwrite
+from made import TARGET, Made
 
 
 @pytest.mark.parametrize("copy", [None, True])
@@ -251,18 +252,14 @@ def test_refusal_names_another_byte_order():
         convert(np.zeros(4, ">f4"), "torch", copy=False)
 
 
-def test_shared_memory_is_shared_whatever_from_private_does():
-    """A framework whose `from_private` copies is still asked to share."""
+def test_shared_memory_is_shared_whatever_take_does():
+    """A framework whose `take` copies is still asked to share."""
 
-    def refuse(array, device, share):
-        if share:
-            raise SharingError("it cannot", "copy=None")
-        return array.copy()
+    def refuse(array):
+        raise SharingError("it cannot", "copy=None")
 
-    fast = replace(Converter("numpy").framework._fast, from_private=lambda device: np.copy, aliases=False)
-    how = {"from_numpy": refuse, "_fast": fast}
-    copies = replace(Converter("numpy").framework, name="copies", **how)
-    with pytest.raises(SharingError):
+    copies = Made("copies", target=TARGET._replace(take=np.copy, share=refuse, as_is=STANDARD))
+    with pytest.raises(SharingError, match="it cannot"):
         Converter(copies, copy=False)(np.zeros(3))
     shared = np.zeros(3)
     assert np.shares_memory(Converter("numpy", copy=False)({"x": [shared]})["x"][0], shared)

@@ -131,7 +131,7 @@ def test_no_warning_is_given_for_what_is_allowed():
 
 
 def test_a_framework_without_the_dtype_gets_the_next_wider_one(name):
-    available = find_framework(name).dtypes(None)
+    available = find_framework(name).target(None).dtypes()
     for dtype, wider in ("float16", "float32"), ("bfloat16", "float32"), ("float8_e5m2", "float32"):
         result = convert(np.arange(4).astype(edges(dtype).dtype), name)
         assert dtype_name(result.dtype) == (dtype if dtype in available else wider)
@@ -144,7 +144,9 @@ def test_a_framework_without_the_dtype_gets_the_next_wider_one(name):
 
 def test_every_pattern_of_small_dtypes(pair):
     source, target = (find_framework(name) for name in pair)
-    for dtype in sorted(source.dtypes(None) & target.dtypes(None) & ML_DTYPES | {"uint8", "int16"}):
+    for dtype in sorted(
+        source.target(None).dtypes() & target.target(None).dtypes() & ML_DTYPES | {"uint8", "int16"}
+    ):
         size = 8 * edges(dtype).itemsize
         every = np.arange(2**size, dtype=f"uint{size}").view(edges(dtype).dtype)
         result = convert(convert(every, source.name), target.name)
@@ -157,8 +159,8 @@ def test_every_pattern_of_small_dtypes(pair):
 
 def test_cast_on_purpose(pair):
     source, target = (find_framework(name) for name in pair)
-    olds = source.dtypes(None) & {"int32", "float32", "uint8", "bool"}
-    news = target.dtypes(None) & {"int16", "float32", "float16", "bfloat16", "uint8"}
+    olds = source.target(None).dtypes() & {"int32", "float32", "uint8", "bool"}
+    news = target.target(None).dtypes() & {"int16", "float32", "float16", "bfloat16", "uint8"}
     for old, new in product(olds, news):
         values = np.array([[0, 1, 2]]).astype(old)
         value = {"x": convert(values, source.name)}
@@ -194,7 +196,7 @@ def test_only_the_named_dtype_is_cast(name):
 
 
 def test_numbers_are_cast_too(name):
-    own = find_framework(name).default_dtypes(None)[float]
+    own = find_framework(name).target(None).defaults()[float]
     other = "float32" if own == "float64" else "float16"
     assert dtype_name(convert(0.5, name, dtypes={own: other}).dtype) == other
     assert dtype_name(convert(np.float32(1), name, dtypes={"float32": "int32"}).dtype) == "int32"
@@ -340,6 +342,8 @@ def test_dtype_holds_another_if_all_values_come_through_the_cast(name):
             new = (values.astype("float32") if other in ML_DTYPES else values).astype(dtype)
         pairs = zip(values.tolist(), new.tolist())
         holds = all(exact(old) == exact(new) for old, new in pairs)
+        if "float8" in name + other and not name.endswith(("32", "64", "128")):
+            holds = holds and name == other  # other dtypes may hold some, which are checked value by value
         assert can_hold(name, other) is holds, (name, other)
         assert can_hold(dtype, values.dtype) is holds
 
@@ -349,8 +353,7 @@ def test_unknown_dtypes_hold_only_themselves():
     assert not can_hold("longdouble", "float64")
     assert not can_hold("float64", "longdouble")
     assert not can_hold("str", "int8")
-    assert can_hold("int8", "int4")
-    assert not can_hold("uint4", "int4")
+    assert not can_hold("int8", "int4")
 
 
 # --- casts to what the target has not: exact, rounded as floats are, or an error
@@ -415,7 +418,7 @@ def fits(old, new):
 @pytest.mark.parametrize(("target", "device"), [*destinations()], ids=str)
 @pytest.mark.parametrize("old", sorted(STANDARD))
 def test_dtype_that_was_not_asked_for_is_never_a_silent_cast(target, device, old):
-    lacking = STANDARD - find_framework(target).dtypes(find_framework(target).devices.find(device))
+    lacking = STANDARD - Converter(target, device).target.dtypes()
     assert lacking
     for wanted in sorted(lacking):
         to_target = Converter(target, device, dtypes={old: wanted})
@@ -423,7 +426,9 @@ def test_dtype_that_was_not_asked_for_is_never_a_silent_cast(target, device, old
             number = np.array([value])
             with jax.enable_x64(True):
                 inside = convert(number, "jax")
-            within = convert(number, target) if old in find_framework(target).dtypes(None) else inside
+            within = (
+                convert(number, target) if old in find_framework(target).target(None).dtypes() else inside
+            )
             for source in (number, inside, within, value):
                 try:
                     result = np.asarray(convert(to_target(source), "numpy")).reshape(-1)[0]

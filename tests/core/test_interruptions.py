@@ -18,23 +18,14 @@ import numpy as np
 import pytest
 
 import arrayferry
-from arrayferry import Converter, convert, register_container, register_leaf, wrap
+from arrayferry import Converter, Target, convert, register_container, register_leaf, wrap
 from arrayferry.errors import UnsupportedError
+from made import Made
+from structures import MutableKey
 
 
 class Stopped(Exception):
     """Is raised by nobody else."""
-
-
-class Key:
-    def __init__(self, number):
-        self.number = number
-
-    def __hash__(self):
-        return self.number
-
-    def __eq__(self, other):
-        return self.number == other.number
 
 
 @dataclass
@@ -50,7 +41,7 @@ class Own:
 
 def everything():
     """One of each kind of container and of leaf."""
-    record = Record(np.arange(3), {Key(1): 1.5, Key(2): [1, (2, None)]})
+    record = Record(np.arange(3), {MutableKey(1): 1.5, MutableKey(2): [1, (2, None)]})
     objects = np.array([np.arange(2), "text", None], object)
     named = UserDict(x=np.float32(1), y=True)
     return {"records": [record, record], "ordered": OrderedDict(a=objects), "named": named, "own": Own([1])}
@@ -183,7 +174,7 @@ def test_what_a_signal_handler_raises_passes(error, kind, lost):
 def test_what_a_handler_raises_within_the_code_of_others_passes():
     """In that of a key, a container, a registered function, a framework's, and an attempt to show a key."""
 
-    class Alarm(Key):
+    class Alarm(MutableKey):
         def __hash__(self):
             if calls and calls.pop():
                 signal.raise_signal(signal.SIGINT)
@@ -202,14 +193,7 @@ def test_what_a_handler_raises_within_the_code_of_others_passes():
 
     register_container(Own, alarm, lambda own, new: Own(new))
     register_leaf(set, alarm)
-    framework = arrayferry.Framework(
-        name="alarm",
-        modules=("numpy",),
-        arrays=(),
-        to_numpy=lambda array, share: array,
-        from_numpy=alarm,
-        dtypes=lambda device: frozenset({"float64"}),
-    )
+    framework = Made("alarm", target=Target(take=alarm, dtypes=lambda: frozenset({"float64"})))
     calls = []
     keys = [{Alarm(1): 1.0}, OrderedDict({Alarm(1): 1.0})]
     cases = [*keys, {Alarm(1): 2**70}, [Own([])], [{1}], np.zeros(2)]
@@ -219,6 +203,69 @@ def test_what_a_handler_raises_within_the_code_of_others_passes():
             calls[:] = [True] * (value in keys[:1] or value is keys[1] if isinstance(value, dict) else 0)
             with pytest.raises(Stopped):
                 convert(value, framework if isinstance(value, np.ndarray) else "numpy")
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class Number:
+    """A number during whose conversion a signal arrives."""
+
+    def __float__(self):
+        signal.raise_signal(signal.SIGINT)
+        return 1.0
+
+    def __index__(self):
+        signal.raise_signal(signal.SIGINT)
+        return 1
+
+    def __array__(self, dtype=None, copy=None):
+        signal.raise_signal(signal.SIGINT)
+        return np.ones(())
+
+
+class Numbers(gym.Env):
+    """Its rewards and flags are what it is made of."""
+
+    observation_space = gym.spaces.Discrete(2)
+
+    def __init__(self, reward=0.0, terminated=False, action_space=observation_space):
+        self.result, self.action_space = (0, reward, terminated, False, {}), action_space
+
+    def reset(self, *, seed=None, options=None):
+        return 0, {}
+
+    def step(self, action):
+        return self.result
+
+
+ONE_OF = gym.spaces.OneOf([gym.spaces.Discrete(2)] * 2)
+BOX = gym.spaces.Box(0, 1, (1,))
+
+
+@pytest.mark.parametrize("error", [TypeError, ValueError, RuntimeError])
+@pytest.mark.parametrize(
+    ("made_of", "action"),
+    [
+        ({"reward": Number()}, 0),
+        ({"reward": {"a": Number()}}, 0),
+        ({"terminated": Number()}, 0),
+        ({"terminated": [Number()]}, 0),
+        ({"action_space": ONE_OF}, (Number(), 0)),
+        ({"action_space": BOX}, [Number()]),
+    ],
+    ids=["reward", "rewards", "flag", "flags", "action of a OneOf", "action as a list"],
+)
+def test_what_a_handler_raises_during_the_conversion_of_numbers_passes(made_of, action, error):
+    def handle(number, frame):
+        raise error("stopped")
+
+    env = wrap(Numbers(**made_of), "numpy")
+    env.reset()
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        with pytest.raises(error, match=r"^stopped$") as caught:
+            env.step(action)
+        assert type(caught.value) is error
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -296,7 +343,7 @@ def test_warnings_that_are_errors_pass():
 def test_what_a_hook_raises_has_a_path(kind):
     error = kind("broken")
 
-    class Failing(Key):
+    class Failing(MutableKey):
         def __hash__(self):
             if self.number < 0:
                 raise error

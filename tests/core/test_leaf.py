@@ -6,7 +6,6 @@ import enum
 import inspect
 import random
 from array import array as stdlib_array
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,7 +68,7 @@ def test_bool_of_any_byte_is_counted_by_jax():
 def test_second_names_of_a_dtype(name, names, first):
     # longlong is another type than int64, although they are equal: a decision for one must fit both.
     converter = Converter(name)
-    wanted = cast_for(np.dtype(names[0]), find_framework(name).dtypes(None)).dtype
+    wanted = cast_for(np.dtype(names[0]), find_framework(name).target(None).dtypes()).dtype
     for dtype in names if first == 0 else names[::-1]:
         source = np.array([1, 2], dtype)
         for result in converter(source), converter.take(np.array([1, 2], dtype)):
@@ -111,7 +110,7 @@ def test_number_that_fits_nowhere_is_an_overflow_error(name, number):
 
 
 def test_number_that_fits_is_exact(name):
-    bound = 2 ** (8 * np.dtype(find_framework(name).default_dtypes(None)[int]).itemsize - 1)
+    bound = 2 ** (8 * np.dtype(find_framework(name).target(None).defaults()[int]).itemsize - 1)
     for number in -bound, bound - 1:
         assert int(convert(number, name)) == number
     for number in -bound - 1, bound:
@@ -120,7 +119,7 @@ def test_number_that_fits_is_exact(name):
 
 
 def test_float_that_would_become_infinite_is_an_overflow_error(name):
-    if find_framework(name).default_dtypes(None)[float] == "float64":
+    if find_framework(name).target(None).defaults()[float] == "float64":
         assert float(convert(1e300, name)) == 1e300
     else:
         with pytest.raises(OverflowError, match=r"1e\+300 does not fit"):
@@ -197,7 +196,7 @@ def test_numbers_follow_the_default_dtype_of_torch():
 
 @pytest.mark.parametrize("dtype", sorted(STANDARD))
 def test_numpy_scalar_becomes_0d_of_its_dtype(name, dtype):
-    cast = cast_for(np.dtype(dtype), find_framework(name).dtypes(None))
+    cast = cast_for(np.dtype(dtype), find_framework(name).target(None).dtypes())
     result = convert({"x": np.dtype(dtype).type(1)}, name)["x"]
     assert is_of(result, name)
     assert tuple(result.shape) == ()
@@ -411,18 +410,20 @@ def test_an_array_of_another_framework_is_read_once(dtype, depth):
         pytest.skip("the fast reader is in C")
     framework, reads = find_framework("torch"), []
 
-    def to_private(cls):
-        read = framework._fast.to_private(cls)
-        return lambda tensor: (reads.append(tensor), read(tensor))[1]
+    class Counting(type(framework)):
+        def source(self, cls):
+            source = super().source(cls)
+            copy = lambda tensor: (reads.append(tensor), source.fast_copy(tensor))[1]  # noqa: E731
+            return source._replace(fast_copy=copy)
 
-    register_framework(replace(framework, _fast=replace(framework._fast, to_private=to_private)))
+    register_framework(Counting(), replace=True)
     try:
         value = torch.ones(3, dtype=getattr(torch, dtype))
         for _ in range(depth):
             value = [value]
         found = Converter("jax")(value)
     finally:
-        register_framework(framework)
+        register_framework(framework, replace=True)
     for _ in range(depth):
         [found] = found
     assert isinstance(found, jax.Array)

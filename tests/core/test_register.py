@@ -6,19 +6,28 @@ import copy
 import decimal
 import fractions
 import types
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
 import arrayferry
-from arrayferry import Converter, convert, register_container, register_framework, register_leaf
+from arrayferry import (
+    Converter,
+    Source,
+    Target,
+    convert,
+    register_container,
+    register_framework,
+    register_leaf,
+)
 from arrayferry._core.convert import _registered_leaves as leaves
 from arrayferry._core.registry import registered
 from arrayferry._core.type_cache import clear_type_caches
-from arrayferry.errors import UnsupportedError
+from arrayferry.errors import OptionError, UnsupportedError
 from arrayferry.testing import bits
+from made import Made
 
 # --- a framework
 
@@ -38,15 +47,23 @@ class Wrapped:
         return self.values.shape
 
 
-WRAPPED = arrayferry.Framework(
-    name="wrapped",
-    modules=("wrapped_module",),
-    arrays=(f"{__name__}:Wrapped",),
-    to_numpy=lambda array, share: array.values,
-    from_numpy=lambda array, device, share: Wrapped(array),
-    dtypes=lambda device: frozenset({"float32", "int32"}),
-    default_dtypes=lambda device: {int: "int32", float: "float32", complex: "complex64"},
-)
+class WrappedFramework(arrayferry.Framework):
+    """As the documentation shows it."""
+
+    name, modules, arrays = "wrapped", ("wrapped_module",), (f"{__name__}:Wrapped",)
+
+    def source(self, cls):
+        return Source(read=lambda array: array.values)
+
+    def target(self, device):
+        return Target(
+            take=Wrapped,
+            dtypes=lambda: frozenset({"float32", "int32"}),
+            defaults=lambda: {int: "int32", float: "float32", complex: "complex64"},
+        )
+
+
+WRAPPED = WrappedFramework()
 
 
 @pytest.fixture
@@ -83,13 +100,54 @@ def test_framework_is_checked_by_the_narrowing_rules(module):
     assert convert(0.1, "wrapped").dtype == np.float32
 
 
-def test_registering_a_name_again_replaces_it(module):
+class Shifted(WrappedFramework):
+    def target(self, device):
+        return super().target(device)._replace(take=lambda array: Wrapped(array + 1))
+
+
+def test_a_name_that_is_taken_is_replaced_only_if_asked_for(module):
     register_framework(WRAPPED)
     to_wrapped = Converter("wrapped")
-    register_framework(replace(WRAPPED, from_numpy=lambda array, device, share: Wrapped(array + 1)))
+    with pytest.raises(OptionError, match="'wrapped' is registered already\nHint: pass replace=True"):
+        register_framework(Shifted())
+    with pytest.raises(OptionError, match="'torch' is registered already"):
+        register_framework(Made("torch"))
+    register_framework(Shifted(), replace=True)
     assert convert(np.zeros(1, "f4"), "wrapped").values.tolist() == [1]
     assert to_wrapped(np.zeros(1, "f4")).values.tolist() == [0]
     assert list(registered()).count("wrapped") == 1
+
+
+WRONG = {
+    "no framework": (3, "3 is not a framework"),
+    "a class": (WrappedFramework, "is not a framework"),
+    "no name": (Made(None), "Made has name=None"),
+    "an empty name": (Made(""), "Made has name=''"),
+    "a text for modules": (Made(modules="ring"), "modules='ring', not a tuple of names"),
+    "no modules": (Made(modules=()), r"modules=\(\), not a tuple of names"),
+    "modules that are not names": (Made(modules=(np,)), "not a tuple of names"),
+    "a text for arrays": (Made(arrays="ring:Ring"), "arrays='ring:Ring', not a tuple of names"),
+    "an array without a module": (Made(arrays=("Ring",)), r"arrays=\['Ring'\]"),
+    "a text for distributions": (Made(distributions="ring"), "distributions='ring', not a tuple of names"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_framework_is_checked_where_it_is_registered(case):
+    framework, what = WRONG[case]
+    before = registered()
+    with pytest.raises(OptionError, match=what) as caught:
+        register_framework(framework)
+    assert caught.value.hint
+    assert registered() == before
+
+
+def test_a_framework_needs_a_source_and_a_target():
+    class Half(arrayferry.Framework):
+        name, modules, arrays = "half", ("numpy",), ()
+
+    with pytest.raises(TypeError, match=r"source.*target"):
+        Half()
 
 
 def test_converter_that_was_there_before_learns_of_it(module):
@@ -126,11 +184,13 @@ import arrayferry
 class Mine:
     def __init__(self, values):
         self.values = values
-FRAMEWORK = arrayferry.Framework(
-    name="mylib", modules=("mylib",), arrays=("mylib:Mine",),
-    to_numpy=lambda array, share: array.values,
-    from_numpy=lambda array, device, share: Mine(array),
-    dtypes=lambda device: frozenset({"float64"}))
+class Mylib(arrayferry.Framework):
+    name, modules, arrays = "mylib", ("mylib",), ("mylib:Mine",)
+    def source(self, cls):
+        return arrayferry.Source(read=lambda array: array.values)
+    def target(self, device):
+        return arrayferry.Target(take=Mine, dtypes=lambda: frozenset({"float64"}))
+FRAMEWORK = Mylib()
 """
 
 
@@ -141,6 +201,32 @@ def test_framework_of_an_installed_package(run_python, tmp_path):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mylib\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[arrayferry.frameworks]\nmylib = mylib:FRAMEWORK\n")
     assert run_python(f"import sys; sys.path.append({str(tmp_path)!r})\n{ENTRY_POINT}") == "Mine\n"
+
+
+@pytest.mark.parametrize(
+    ("registers_itself", "printed"),
+    [
+        ("", "the entry point 'tiny' (mylib:FRAMEWORK): 'torch' is registered already\n"),
+        ("arrayferry.register_framework(FRAMEWORK, replace=True)\n", "mylib\n"),
+    ],
+)
+def test_framework_of_an_installed_package_whose_name_is_taken(
+    run_python, tmp_path, registers_itself, printed
+):
+    """It is refused, and says so, unless the package itself has registered it on purpose."""
+    (tmp_path / "mylib.py").write_text(MYLIB.replace('= "mylib"', '= "torch"') + registers_itself)
+    info = tmp_path / "mylib-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mylib\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[arrayferry.frameworks]\ntiny = mylib:FRAMEWORK\n")
+    code = """
+try:
+    print(arrayferry.Converter("tiny").framework.modules[0])
+except arrayferry.errors.OptionError as error:
+    print(error.what)
+"""
+    start = f"import sys; sys.path.append({str(tmp_path)!r})\nimport arrayferry"
+    assert run_python(start + code) == printed
 
 
 # --- a container
@@ -386,14 +472,14 @@ def test_framework_whose_entry_point_has_another_name(run_python, tmp_path):
     """It is loaded and registered once, whatever is looked up."""
     loads = (
         "loaded = 0\n"
-        + MYLIB.replace("FRAMEWORK =", "RECORD =")
+        + MYLIB.replace("FRAMEWORK =", "MYLIB =")
         + (
             "def __getattr__(name):\n"
             "    global loaded\n"
             "    if name != 'FRAMEWORK':\n"
             "        raise AttributeError(name)\n"
             "    loaded += 1\n"
-            "    return RECORD\n"
+            "    return MYLIB\n"
         )
     )
     (tmp_path / "mylib.py").write_text(loads)
@@ -418,14 +504,18 @@ def test_plugins_are_known_as_sources_before_they_are_named(run_python, tmp_path
         "import numpy as np\n"
         "class Shelf:\n"
         "    dtype, shape = np.dtype('float64'), (2,)\n"
-        "def record():\n"
-        "    from arrayferry import Framework\n"
-        "    return Framework(name='shelf', modules=('shelf',), arrays=('shelf:Shelf',),\n"
-        "        to_numpy=lambda x, share: np.ones(2), from_numpy=lambda a, device, share: Shelf(),\n"
-        "        dtypes=lambda device: frozenset({'float64'}))\n"
+        "def framework():\n"
+        "    from arrayferry import Framework, Source, Target\n"
+        "    class ShelfFramework(Framework):\n"
+        "        name, modules, arrays = 'shelf', ('shelf',), ('shelf:Shelf',)\n"
+        "        def source(self, cls):\n"
+        "            return Source(read=lambda shelf: np.ones(2))\n"
+        "        def target(self, device):\n"
+        "            return Target(take=lambda array: Shelf(), dtypes=lambda: frozenset({'float64'}))\n"
+        "    return ShelfFramework()\n"
         "def __getattr__(name):\n"
         "    if name == 'FRAMEWORK':\n"
-        "        return record()\n"
+        "        return framework()\n"
         "    raise AttributeError(name)\n"
     )
     info = tmp_path / "shelf-1.2.dist-info"

@@ -11,7 +11,7 @@ from collections import OrderedDict, UserDict, namedtuple
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -20,10 +20,10 @@ import pytest
 
 from arrayferry import Converter, convert
 from arrayferry._core import registry
-from arrayferry._core.framework import FastPaths
 from arrayferry._core.type_cache import clear_type_caches
 from arrayferry.errors import FerryError, UnknownFrameworkError
 from arrayferry.testing import bits
+from made import TARGET, Made
 
 
 def test_caches_may_be_cleared_while_other_threads_build_converters():
@@ -51,7 +51,6 @@ def test_caches_may_be_cleared_while_other_threads_build_converters():
 
 def test_frameworks_may_be_registered_while_others_are_looked_for(monkeypatch):
     monkeypatch.setattr(registry, "_registry", registry.registered())
-    numpy = registry.find_framework("numpy")
 
     class Meanwhile(tuple):
         """While it is looked at, another thread registers something."""
@@ -68,9 +67,9 @@ def test_frameworks_may_be_registered_while_others_are_looked_for(monkeypatch):
 
         def register(self):
             number = len(registry.registered())
-            registry.register_framework(replace(numpy, name=f"numpy {number}", modules=(), arrays=()))
+            registry.register_framework(Made(f"numpy {number}"))
 
-    registry.register_framework(replace(numpy, name="slow", modules=Meanwhile(), arrays=Meanwhile()))
+    registry.register_framework(Made("slow", modules=Meanwhile(["slow"]), arrays=Meanwhile()))
     before = len(registry.registered())
     assert registry.framework_of(type("New", (), {})) is None
     with pytest.raises(UnknownFrameworkError):
@@ -83,13 +82,12 @@ def test_a_converter_from_before_a_registration_is_not_found_after_it(monkeypatc
     monkeypatch.setattr(registry, "_registry", registry.registered())
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "slow_import.py").write_text("import sys; sys.modules['slow_import_hook'].call()")
-    numpy = registry.find_framework("numpy")
 
     def make(answer):
-        made = replace(numpy, name="slow_import", modules=("slow_import",), arrays=(), _fast=FastPaths())
-        return replace(made, from_numpy=lambda array, device, share: array + answer)
+        target = TARGET._replace(take=lambda array: array + answer)
+        return Made("slow_import", modules=("slow_import",), target=target)
 
-    hook = types.SimpleNamespace(call=lambda: registry.register_framework(make(2)))
+    hook = types.SimpleNamespace(call=lambda: registry.register_framework(make(2), replace=True))
     monkeypatch.setitem(sys.modules, "slow_import_hook", hook)
     registry.register_framework(make(1))
     convert(np.zeros(1), "slow_import")

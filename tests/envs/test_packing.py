@@ -12,7 +12,6 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 import arrayferry
-from arrayferry._core.speedups import speedups
 
 jax = pytest.importorskip("jax")
 
@@ -22,7 +21,7 @@ from arrayferry.envs import Interface, _packing, as_gymnasium, register_environm
 from arrayferry.envs._packing import PackedArrays  # noqa: E402
 from envs.walk import Walk  # noqa: E402
 
-SPLITTERS = [_packing._from_words] + ([] if speedups is None else [speedups.from_words])
+SPLITTERS = {_packing._from_words, _packing.from_words}
 
 NUMBERS = np.random.default_rng(0)
 
@@ -70,7 +69,7 @@ def test_typed_keys_stay_arrays_of_jax() -> None:
     assert (found == key, number) == (True, 3)
 
 
-@pytest.mark.skipif(speedups is None, reason="there is no C to refuse")
+@pytest.mark.skipif(_packing._words is None, reason="there is no C to refuse")
 @pytest.mark.parametrize(
     ("words", "place"),
     [
@@ -87,7 +86,7 @@ def test_typed_keys_stay_arrays_of_jax() -> None:
 )
 def test_the_c_reads_no_other_memory(words: Any, place: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
-        speedups.from_words(words, [place])
+        _packing.from_words(words, [place])
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)

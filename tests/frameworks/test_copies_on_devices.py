@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import arrayferry
+from arrayferry import Source, Target
 from arrayferry.errors import DeviceError, TransferError, UnsupportedError
+from made import Made
 
 # ---- torch
 
@@ -37,18 +39,8 @@ def test_the_alias_of_another_frameworks_memory_dies_after_the_copy_is_done(monk
         def __dlpack_device__(self):
             return (1, 0)
 
-    devices = arrayferry.Devices(on_host=lambda array: False)
-    arrayferry.register_framework(
-        arrayferry.Framework(
-            name="elsewhere",
-            modules=(__name__,),
-            arrays=(f"{__name__}:Elsewhere",),
-            to_numpy=lambda array, share: pytest.fail("it is not on the host"),
-            from_numpy=lambda array, device, share: None,
-            dtypes=lambda device: frozenset({"float32"}),
-            devices=devices,
-        )
-    )
+    source = Source(read=lambda array: pytest.fail("it is not on the host"), on_host=lambda array: False)
+    arrayferry.register_framework(Made("elsewhere", arrays=(f"{__name__}:Elsewhere",), source=source))
     monkeypatch.setitem(globals(), "Elsewhere", Elsewhere)
     monkeypatch.setattr(ours, "_wait_for", lambda device: order.append("waited"))
     found = arrayferry.convert(Elsewhere(), "torch")
@@ -82,27 +74,22 @@ def calls():
     """Register the framework of `Remote`, and return the list of what is asked of it."""
     calls = []
 
-    def to_numpy(array, share):
+    def read(array):
         calls.append("host")
         return array.values
 
     @contextmanager
-    def current(array):
+    def guard(array):
         calls.append("enter")
         yield
         calls.append("leave")
 
-    arrayferry.register_framework(
-        arrayferry.Framework(
-            name="remote",
-            modules=(__name__,),
-            arrays=(f"{__name__}:Remote",),
-            to_numpy=to_numpy,
-            from_numpy=lambda array, device, share: pytest.fail("it is not a target"),
-            dtypes=lambda device: frozenset({"float32"}),
-            devices=arrayferry.Devices(on_host=lambda array: False, current=current),
-        )
+    source = Source(read=read, on_host=lambda array: False, guard=guard)
+    target = Target(
+        take=lambda array: pytest.fail("it is not a target"), dtypes=lambda: frozenset({"float32"})
     )
+    remote = Made("remote", arrays=(f"{__name__}:Remote",), source=source, target=target)
+    arrayferry.register_framework(remote)
     return calls
 
 
@@ -156,22 +143,18 @@ class Ring:
 
 
 def test_device_that_lacks_a_dtype_narrows_it_checked():
-    def dtypes(device):
-        return frozenset(
-            {"float32", "int32"} if device == "small" else {"float32", "float64", "int32", "int64"}
+    def target(device):
+        narrow = {"float32", "int32"}
+        dtypes = frozenset(narrow if device == "small" else narrow | {"float64", "int64"})
+        return Target(
+            take=lambda array: Ring(array, device),
+            dtypes=lambda: dtypes,
+            within=lambda array, dtype: Ring(array.values.astype(dtype or array.dtype), device),
         )
 
-    ring = arrayferry.Framework(
-        name="ring",
-        modules=(__name__,),
-        arrays=(f"{__name__}:Ring",),
-        to_numpy=lambda array, share: array.values,
-        from_numpy=lambda array, device, share: Ring(array, device),
-        dtypes=dtypes,
-        devices=arrayferry.Devices(find=lambda spec: spec, of=lambda array: array.device),
-        copy_within=lambda array, device, dtype, share: Ring(
-            array.values.astype(dtype or array.dtype), device
-        ),
+    source = Source(read=lambda array: array.values, device_of=lambda array: array.device)
+    ring = Made(
+        "ring", arrays=(f"{__name__}:Ring",), source=source, target=target, find_device=lambda spec: spec
     )
     arrayferry.register_framework(ring)
     for values, dtype in [([0.1, np.inf], "float32"), ([2**31 - 1], "int32")]:
@@ -187,13 +170,24 @@ def test_device_that_lacks_a_dtype_narrows_it_checked():
 def test_device_without_an_index_is_the_current_one(monkeypatch):
     import torch
 
-    from arrayferry._frameworks.torch import _with_index
+    from arrayferry._frameworks import torch as ours
 
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
-    assert _with_index(torch.device("cuda")) == torch.device("cuda:1")
-    assert _with_index(torch.device("cuda:0")) == torch.device("cuda:0")
-    assert _with_index(torch.device("cpu")) == _with_index(torch.device("cpu:0"))
-    assert _with_index(torch.device("mps")) == torch.device("mps:0")
+    class On:
+        """What `is_on` asks of a tensor."""
+
+        def __init__(self, device):
+            self.device = torch.device(device)
+
+    def empty(size, device):
+        return On("cuda:1" if device.index is None else device)
+
+    monkeypatch.setattr(ours, "_refuse_if_no_values", lambda tensor: None)
+    monkeypatch.setattr(torch, "empty", empty)
+    for device, there in ("cuda", "cuda:1"), ("cuda:0", "cuda:0"):
+        assert ours.is_on(torch.device(device), On(there))
+    for device, elsewhere in ("cuda", "cuda:0"), ("cuda:0", "cuda:1"), ("cuda", "cpu"):
+        assert not ours.is_on(torch.device(device), On(elsewhere))
+    assert ours.is_on(None, On("cuda:0"))
 
 
 def test_a_mode_without_values_is_refused_as_a_target():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from arrayferry import Converter, convert, register_leaf
-from arrayferry._core.registry import framework_of
+from arrayferry._core.registry import source_of
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 from arrayferry.testing import LAYOUTS, bits, edges, overwrite
 from structures import zip_leaves
@@ -225,18 +225,18 @@ class OnGPU:
             "version": 3,
         }
 
-    def copy_to_host(self):
+    def __array__(self, dtype=None, copy=None):
         return self._values.copy()
 
 
 class OnlyOnGPU(OnGPU):
-    copy_to_host = None
+    __array__ = None
 
 
 def test_an_object_with_the_cuda_array_interface_is_an_array_on_its_device(name):
     values = edges("int32")
     source = OnGPU(values)
-    assert not framework_of(OnGPU).devices.on_host(source)
+    assert not source_of(source).on_host(source)
     result = convert({"x": source}, name)["x"]
     assert bits(result) == bits(values)
     with pytest.raises(SharingError, match=r'value\["x"\]'):
@@ -250,7 +250,7 @@ def test_one_that_nobody_here_can_read_is_an_error(name):
 
 def test_it_must_be_what_it_says_it_is(name):
     class Lies(OnGPU):
-        def copy_to_host(self):
+        def __array__(self, dtype=None, copy=None):
             return self._values.astype("float32")
 
     with pytest.raises(UnsupportedError, match="does not expose its values"):

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import sys
-import tempfile
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -19,22 +14,11 @@ from arrayferry.learners import sb3_vec_env
 from arrayferry.scale import RayVectorEnv
 from learners.counting import Counting, Named, limited
 
-ray = pytest.importorskip("ray")
 vec_env = pytest.importorskip("stable_baselines3.common.vec_env")
-pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's, about itself
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _cluster() -> Iterator[None]:
-    """Start Ray where nobody else has, and let actors import what tests do."""
-    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="ray") as folder:
-        patch.setenv("RAY_ADDRESS", "")
-        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))  # or it would write one to a file
-        patch.setenv("RAY_TMPDIR", folder)  # short, because sockets are there
-        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-        yield
-        ray.shutdown()
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # Ray's, about itself
+    pytest.mark.usefixtures("ray_cluster"),
+]
 
 
 def env_fns() -> list[Any]:

@@ -202,7 +202,7 @@ def _child(arguments: list[str]) -> None:
     import atheris
 
     with atheris.instrument_imports(include=["arrayferry"]):
-        import arrayferry._core.leaf
+        import arrayferry._core.route
         import arrayferry.testing  # noqa: F401
 
     import warnings

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import time
+from collections import ChainMap
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from types import ModuleType, SimpleNamespace
+from dataclasses import dataclass, replace
+from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -20,7 +22,7 @@ from tensordict import TensorDict
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import arrayferry
-from arrayferry import Converter, FerryError, Framework, convert, wrappers
+from arrayferry import Converter, FerryError, Source, Target, convert, wrappers
 from arrayferry._core import registry, type_cache
 from arrayferry._in_jit.declared import part_of_example, part_of_space
 from arrayferry._in_jit.host import Host
@@ -36,12 +38,14 @@ from arrayferry.envs import (
     register_environment,
 )
 from arrayferry.envs._spaces import from_gymnax, members_of, space_of
+from arrayferry.spaces.casting import cast_to_space
 from arrayferry.testing import at_offset
 from arrayferry.wrappers import _kinds, _watch
 from arrayferry.wrappers._autoreset import with_dense_final
 from arrayferry.wrappers._context import ArrayContext
 from arrayferry.wrappers.pettingzoo import AECArrayConversion, ParallelArrayConversion
 from envs.walk import Walk, interface
+from made import TARGET, Made
 from reliability.inputs import INPUTS, REFUSALS, _on_two, _read_only
 from zoo import Zoo, aec
 
@@ -73,7 +77,7 @@ VALUES: dict[str, Call] = {name: _input(name) for name in dict(REFUSALS)}
 
 
 class _Unbuildable(Mapping[str, Any]):
-    """Makes its values when it is asked, and takes other arguments than its items."""
+    """Makes its values when it is asked."""
 
     def __init__(self, path: str, mode: str) -> None:
         self.path = path
@@ -88,6 +92,14 @@ class _Unbuildable(Mapping[str, Any]):
         return 1
 
 
+@dataclass
+class _Failure(ValueError):
+    x: Any
+
+
+_BOX = gym.spaces.Box(-1, 1, (2, 3))
+
+
 class _Mine:
     """An array of a framework that fails."""
 
@@ -98,13 +110,10 @@ def _failing(*_: Any) -> Any:
     raise RuntimeError("out of memory")
 
 
-_WITHOUT_ARRAY_API = Framework(
-    name="bytes",
+_WITHOUT_ARRAY_API = Made(
+    "bytes",
     modules=("builtins",),
-    arrays=(),
-    to_numpy=lambda value, share: np.frombuffer(value, np.uint8),
-    from_numpy=lambda array, device, share: array.tobytes(),
-    dtypes=lambda device: frozenset({"uint8"}),
+    target=Target(take=lambda array: array.tobytes(), dtypes=lambda: frozenset({"uint8"})),
 )
 
 
@@ -112,9 +121,7 @@ def _with_framework(call: Call, **changes: Any) -> Call:
     """Call with a framework of its own in the registry: NumPy without its shortcuts, and with changes."""
 
     def registered() -> None:
-        numpy = registry.registered()["numpy"]
-        needed = {name: getattr(numpy, name) for name in ("modules", "to_numpy", "from_numpy", "dtypes")}
-        arrayferry.register_framework(Framework(**{"name": "mylib", "arrays": (), **needed, **changes}))
+        arrayferry.register_framework(Made("mylib", **changes))
         try:
             call()
         finally:
@@ -122,6 +129,14 @@ def _with_framework(call: Call, **changes: Any) -> Call:
             type_cache.clear_type_caches()
 
     return registered
+
+
+def _with_a_plugin_that_is_called_torch() -> Any:
+    plugin = type(
+        "Plugin", (), {"name": "mylib", "value": "mylib:FRAMEWORK", "load": lambda _: Made("torch")}
+    )()
+    with patch.object(registry, "_plugins", lambda: (plugin,)):
+        return Converter("mylib")
 
 
 def _asarray(x: Any, copy: bool | None = None) -> Any:
@@ -146,15 +161,34 @@ def _registered_twice() -> None:
 
 
 STRUCTURES: dict[str, Call] = {
-    "a container whose class takes other arguments": lambda: convert({"x": _Unbuildable("a", "r")}, "numpy"),
-    "a framework's own call fails": _with_framework(lambda: convert({"x": F4}, "mylib"), from_numpy=_failing),
+    "a mapping that computes its values": lambda: convert({"x": _Unbuildable("a", "r")}, "numpy"),
+    "a mappingproxy": lambda: convert({"x": MappingProxyType({"a": F4})}, "numpy"),
+    "a struct sequence": lambda: convert({"x": time.struct_time(range(9))}, "numpy"),
+    "a dataclass that is an exception": lambda: convert({"x": _Failure(F4)}, "numpy"),
+    "a structured array with an object that cannot be copied": lambda: convert(
+        {"x": np.array([(1, lambda: 0)], "i4,O")}, "numpy"
+    ),
+    "a mapping whose items are not in one place, to be cast": lambda: cast_to_space(
+        gym.spaces.Dict(a=_BOX, b=_BOX), ChainMap({"a": F4}, {"b": F4})
+    ),
+    "a framework's own call fails": _with_framework(
+        lambda: convert({"x": F4}, "mylib"), target=TARGET._replace(take=_failing)
+    ),
     "a framework's own call fails, for an array of its own": _with_framework(
-        lambda: convert({"x": _Mine()}, "numpy"), to_numpy=_failing, arrays=(f"{__name__}:_Mine",)
+        lambda: convert({"x": _Mine()}, "numpy"),
+        source=Source(read=_failing),
+        arrays=(f"{__name__}:_Mine",),
     ),
     "a library of nobody's makes another shape": lambda: convert(
         {"x": F4}, _stranger(asarray=lambda x: np.ravel(x))
     ),
+    "a value that does not fit, from sparse to itself": lambda: convert(
+        {"x": convert(np.array([1e300]), "sparse")}, "sparse", dtypes={"float64": "bfloat16"}
+    ),
     "register_container(no class, ...)": lambda: arrayferry.register_container("Pair", vars, vars),
+    'register_framework(name="torch")': lambda: arrayferry.register_framework(Made("torch")),
+    'register_framework(modules="mylib")': lambda: arrayferry.register_framework(Made(modules="mylib")),
+    "an entry point whose framework is called torch": _with_a_plugin_that_is_called_torch,
     "register_leaf(Walk, no function)": lambda: arrayferry.register_leaf(Walk, None),
     "register_leaf(what is registered, ...)": _registered_twice,
 }

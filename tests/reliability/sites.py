@@ -47,7 +47,7 @@ def _sites_in(node: ast.AST, file: str, function: str, texts: dict[str, str]) ->
             texts[child.targets[0].id] = _text(child.value, texts)
         if isinstance(child, ast.Raise) and isinstance(child.exc, ast.Call):
             kind = getattr(child.exc.func, "id", getattr(child.exc.func, "attr", ""))
-            if kind in errors.__all__ or kind == "refusal":
+            if kind in errors.__all__ or kind in ("refusal", "no_device", "narrowing"):
                 yield Site(file, function, kind, tuple(_text(one, texts) for one in child.exc.args))
         inner = child.name if isinstance(child, ast.FunctionDef) else function
         yield from _sites_in(child, file, inner, texts)
@@ -73,7 +73,7 @@ ELSEWHERE = {
     "wrappers/_rows/torch.py": "needs several processes, which tests/scale has",
     "_frameworks/jax.py put_on": "needs several processes",
     "wrappers/_rows/jax.py _plan": "needs several processes",
-    "_core/leaf.py _from_device": "needs a GPU",
+    "_core/route.py _alias": "needs a GPU",
     "envs/dm_env.py _space": "needs Shimmy, which tests/field has",
 }
 

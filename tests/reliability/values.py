@@ -27,7 +27,7 @@ if not hasattr(jax, "enable_x64"):  # JAX before 0.8 has it elsewhere
 
 with jax.enable_x64(True):
     # What all three have, so that a value has to arrive with its dtype.
-    DTYPES = sorted(frozenset.intersection(*(find_framework(name).dtypes(None) for name in NAMES)))
+    DTYPES = sorted(frozenset.intersection(*(find_framework(name).target(None).dtypes() for name in NAMES)))
 
 _SHAPES: list[tuple[int, ...]] = [(), (1,), (5,), (2, 3), (3, 2, 2), (0, 3), (17,)]
 

@@ -209,6 +209,18 @@ def copies_are_split_alike() -> None:
             assert twin.step(np.zeros((ROWS, 2), int))[1].sharding == sharding
 
 
+def an_outer_wrapper_passes_rows_on() -> None:
+    inner = arrayferry.wrap(make(ROWS), "jax", EIGHT)
+    outer = arrayferry.wrap(inner, "numpy")
+    outer.reset(seed=1, options={"mask": np.zeros(ROWS)})  # an array goes in before any has come out
+    for twin in outer, pickle.loads(pickle.dumps(outer)), copy.deepcopy(outer):
+        twin.reset(seed=1, options={"mask": np.zeros(3)})  # which has no rows
+        wanted = np.arange(2 * ROWS).reshape(ROWS, 2) % 2
+        action = twin._boundary.convert_action(wanted)
+        assert action.sharding == EIGHT
+        assert type(twin.step(wanted)[1]) is np.ndarray
+
+
 def other_sources_are_split_too() -> None:
     for sharding in _shardings():
         for xp in (jnp, "torch") if find_spec("torch") else (jnp,):
@@ -307,6 +319,7 @@ CHECKS: list[Callable[[], None]] = [
     a_deleted_action_is_refused,
     target_spaces_sample_what_the_agent_sees,
     copies_are_split_alike,
+    an_outer_wrapper_passes_rows_on,
     other_sources_are_split_too,
     casts_are_made_before_the_split,
     what_an_agent_holds_does_not_change,

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
+from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 import pytest
+from gymnasium.vector import SyncVectorEnv
 
 from scale import interrupts
 
@@ -45,6 +51,51 @@ def test_signals_whose_handlers_raise(envs: Any, numbers: list[int]) -> None:
     for seed in range(4):
         gaps = [chance.uniform(0.0005, 0.012) for _ in numbers]
         interrupts.interrupt_by_signals(envs, numbers, gaps, seed)
+
+
+class Interrupts(interrupts.Witness):
+    """Interrupts the driver in a step, and goes on when a file exists."""
+
+    def __init__(self, index: int, driver: int, file: Path) -> None:
+        super().__init__(index)
+        self.driver, self.file = driver, file
+
+    def step(self, action: Any) -> Any:
+        if self.index == 1 and not self.file.exists():
+            os.kill(self.driver, signal.SIGTERM)
+            while not self.file.exists():
+                time.sleep(0.001)
+        return super().step(action)
+
+
+def test_a_second_interrupt_when_a_worker_is_killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nobody takes what the worker, which is still alive, answers to the first request."""
+    driver, file, kill = os.getpid(), tmp_path / "go on", BaseProcess.kill
+    env_fns = [lambda index=index: Interrupts(index, driver, file) for index in range(4)]
+    envs, sync = interrupts.ProcessVectorEnv(env_fns, 2), SyncVectorEnv(env_fns)
+
+    def interrupt(*_: Any) -> None:
+        raise interrupts.Interrupted
+
+    def interrupt_once(_: Any) -> None:
+        monkeypatch.setattr(BaseProcess, "kill", kill)
+        interrupt()
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        envs.reset(seed=0)
+        monkeypatch.setattr(BaseProcess, "kill", interrupt_once)
+        with pytest.raises(interrupts.Interrupted):
+            envs.step(interrupts.ACTIONS)
+        file.touch()
+        with suppress(interrupts.Interrupted):  # if only now a worker is killed
+            envs.reset(seed=1)
+        interrupts.assert_same(envs.reset(seed=2), sync.reset(seed=2))
+        for _ in range(3):
+            interrupts.assert_same(envs.step(interrupts.ACTIONS), sync.step(interrupts.ACTIONS))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        envs.close()
 
 
 @pytest.mark.parametrize("interrupt", [interrupts.interrupt_making, interrupts.interrupt_closing])

@@ -810,7 +810,8 @@ import sys
 import gymnasium as gym, numpy as np
 from arrayferry.scale import ProcessVectorEnv
 class OwnSpace(gym.spaces.Box):
-    pass
+    def __eq__(self, other):
+        return isinstance(other, OwnSpace) and super().__eq__(other)
 class Env(gym.Env):
     def __init__(self):
         self.observation_space, self.action_space = OwnSpace(-1, 1, (2,)), gym.spaces.Discrete(2)
@@ -820,12 +821,12 @@ class Env(gym.Env):
         return np.ones(2, np.float32), 1.0, False, False, {}
 gym.register("Own-v0", Env, disable_env_checker=True, order_enforce=False)
 if __name__ == "__main__":
-    env_fns = [Env, lambda: Env(), lambda: gym.make("Own-v0").unwrapped]
-    for workers in (1, 3):
+    by_value, by_name = [Env, lambda: Env()], [lambda: gym.make("Own-v0").unwrapped] * 2
+    for env_fns, workers in [(by_value, 1), (by_value, 2), (by_name, 2)]:
         envs = ProcessVectorEnv(env_fns, workers, sys.argv[1])
         assert type(envs.single_observation_space) is OwnSpace, type(envs.single_observation_space)
         envs.reset(seed=0)
-        assert envs.step(np.zeros(3, int))[1].tolist() == [1, 1, 1]
+        assert envs.step(np.zeros(2, int))[1].tolist() == [1, 1]
         envs.close()
 """
 

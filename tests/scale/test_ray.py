@@ -8,14 +8,12 @@ from __future__ import annotations
 import gc
 import os
 import random
-import secrets
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,32 +47,17 @@ from test_docs import examples_of, run
 
 ray = pytest.importorskip("ray")
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's, about itself
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # Ray's, about itself
+    pytest.mark.usefixtures("ray_settings"),
+]
 
 ZEROS = np.zeros(4, int)
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _surroundings() -> Iterator[None]:
-    """Let Ray find nothing that others have started, and leave nothing; let actors import what tests do."""
-    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="ray") as folder:
-        patch.setenv("RAY_ADDRESS", "")
-        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))  # or it would write one to a file
-        patch.setenv("RAY_TMPDIR", folder)  # short, because sockets are there
-        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-        yield
-        ray.shutdown()
-
-
 @pytest.fixture
-def cluster() -> None:
-    if not ray.is_initialized():
-        ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
-
-
-@pytest.fixture
-def make(cluster: None) -> Iterator[Any]:
+def make(ray_cluster: None) -> Iterator[Any]:
     made: list[Any] = []
 
     def make(env_fns: Any = None, workers: int | None = 2, **options: Any) -> RayVectorEnv:
@@ -185,10 +168,8 @@ def test_the_seeds_of_an_actor_s_successor_are_not_those_of_its_processes(make: 
     die(envs)
     envs.step(ZEROS)
     first = envs.get_attr("last_seed")
-    ray.kill(envs._workers[0]._actor)
-    while "fault" not in (infos := envs.step(ZEROS)[4]):  # Ray kills it some time later
-        pass
-    assert infos["fault"].all()
+    kill_and_wait(envs._workers[0]._actor)
+    assert envs.step(ZEROS)[4]["fault"].all()
     envs.step(ZEROS)
     assert not set(first) & set(envs.get_attr("last_seed"))
 
@@ -222,10 +203,18 @@ def test_what_the_caller_writes_is_never_shown_again(make: Any, is_large: bool) 
     assert not np.array_equal(obs[0], kept[0])
     assert np.array_equal(obs[1:], kept[1:])
     obs[...] = 7
-    ray.kill(envs._workers[1]._actor)
+    kill_and_wait(envs._workers[1]._actor)
     obs, *_, infos = envs.step(ZEROS)
     assert infos["fault"].tolist() == [False, False, True, True]
     assert np.array_equal(obs[2:], kept[2:])
+
+
+def kill_and_wait(actor: Any) -> None:
+    """Kill an actor, and wait until it answers no more: Ray kills it some time later."""
+    ray.kill(actor)
+    with suppress(ray.exceptions.RayActorError):
+        while True:
+            ray.get(actor.__ray_ready__.remote())
 
 
 class Large(Toy):
@@ -351,7 +340,7 @@ class Waits(Toy):
         return super().step(action)
 
 
-def test_the_example_in_the_docstring(cluster: None) -> None:
+def test_the_example_in_the_docstring(ray_cluster: None) -> None:
     (example,) = examples_of("arrayferry.scale.actors")
     run(example)
 

@@ -77,6 +77,34 @@ def test_options_and_strings_are_not_worth_a_warning(target: str) -> None:
     assert not found
 
 
+class Camera:
+    """Not a container that anybody knows."""
+
+    def __init__(self, content: Any) -> None:
+        self.content = content
+
+
+def test_an_object_that_holds_arrays_stays_and_is_named_once(target: str) -> None:
+    obs = {"x": GOOD, "camera": Camera({"left": [GOOD]}), "other": Camera(GOOD)}
+    info = {"camera": Camera(GOOD)}
+    env = arrayferry.wrap(Scripted(*[(obs, 0.0, False, False, info)] * 2, reset=(obs, info)), target)
+    (got, _), (warning,) = caught(env.reset)
+    assert str(warning.message).startswith('obs["camera"]: ')
+    assert "arrayferry.register_container(Camera, " in str(warning.message)
+    for _ in range(2):
+        assert got["camera"] is obs["camera"]
+        assert got["other"] is obs["other"]
+        (got, *_), found = caught(lambda: env.step(0))
+        assert not found
+
+
+def test_an_object_without_arrays_is_not_worth_a_warning(target: str) -> None:
+    obs = {"x": GOOD, "camera": Camera(["left", 3])}
+    (got, _), found = caught(arrayferry.wrap(Scripted(reset=(obs, {"camera": Camera(GOOD)})), target).reset)
+    assert got["camera"] is obs["camera"]
+    assert not found
+
+
 def test_in_an_action_it_is_named() -> None:
     jnp = pytest.importorskip("jax.numpy")
     base = Recorder(xp=jnp)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from collections import ChainMap, OrderedDict, UserDict, defaultdict, deque
+from collections import OrderedDict, UserDict, defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -236,8 +235,6 @@ CONTAINERS: dict[str, Any] = {
     "OrderedDict": OrderedDict,
     "defaultdict": lambda items: defaultdict(list, items),
     "UserDict": UserDict,
-    "ChainMap": lambda items: ChainMap(items, {}),
-    "MappingProxyType": MappingProxyType,
     "Named": Named,
     "list": lambda items: [*items.values()],
     "deque": lambda items: deque(items.values(), 3),

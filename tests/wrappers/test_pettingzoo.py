@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, UserDict, defaultdict
 from types import MappingProxyType
 from typing import Any
 
@@ -239,7 +239,7 @@ def test_rewards_of_agents_that_take_turns_are_cast_too() -> None:
 # ---- whatever environments and agents do ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [dict, OrderedDict, MappingProxyType, lambda d: defaultdict(float, d)])
+@pytest.mark.parametrize("kind", [dict, OrderedDict, UserDict, lambda d: defaultdict(float, d)])
 def test_mappings_come_back_as_themselves(kind: Any) -> None:
     made = kind({"a": np.float32(2), "b": 3}), kind({"a": np.bool_(True), "b": False})
     env = arrayferry.wrap(Told({}, made[0], made[1], made[1], {}), "numpy")

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import arrayferry
-from arrayferry import wrappers
+from arrayferry import Source, Target, wrappers
 from compare import assert_same_form
+from made import Made
 from toys import Recorder
 
 WAYS: dict[str, Callable[[Any], Any]] = {
@@ -223,13 +224,14 @@ def test_a_wrapper_to_an_unregistered_library_unpickles_in_a_new_process(run_pyt
 
 @pytest.mark.parametrize("options", [{}, {"spaces": "target"}, {"sanitize": True}, {"env_xp": "same"}])
 def test_framework_that_is_not_registered_is_copied_but_not_pickled(options: dict[str, Any]) -> None:
-    lists = arrayferry.Framework(
-        name="lists",
+    lists = Made(
+        "lists",
         modules=("builtins",),
-        arrays=(),
-        to_numpy=lambda value, share: np.array(value),
-        from_numpy=lambda array, device, share: array.tolist(),
-        dtypes=lambda device: frozenset({"int64", "float64", "float32", "bool"}),
+        source=Source(read=np.array),
+        target=Target(
+            take=lambda array: array.tolist(),
+            dtypes=lambda: frozenset({"int64", "float64", "float32", "bool"}),
+        ),
     )
     options = {**options, "env_xp": lists} if "env_xp" in options else options
     env = arrayferry.wrap(Recorder(), lists, **options)

@@ -1,44 +1,30 @@
 """How each container is opened, and rebuilt as the same type: completely, or not at all.
 
-`objects.py` handles subclasses and dataclasses, `mappings.py` other mappings. If their code raises, or if
-something would be lost, the result is an `UnsupportedError` that points to `register_container`.
+`objects.py` handles subclasses, dataclasses and other mappings. If their code raises, or if something would
+be lost, the result is an `UnsupportedError` that points to `register_container`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import gc
+import pickle
 from collections import ChainMap, UserDict, UserList
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from enum import Enum
 from functools import wraps
 from itertools import islice
-from types import FunctionType, MappingProxyType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from arrayferry._core.interruptions import is_interruption
-from arrayferry._core.mappings import Items, as_mapping
 from arrayferry._core.messages import with_article
-from arrayferry._core.objects import BASES, EQUAL_KEYS, UNCHANGING, Functions, as_object, as_struct
-from arrayferry._core.type_cache import find_base, find_class, register, registration_table
-from arrayferry._core.walk import Attribute, Container, describe_error, key_text
+from arrayferry._core.objects import BASES, EQUAL_KEYS, UNCHANGING, Flatten, Keys, as_mapping, as_object
+from arrayferry._core.type_cache import find_base, register, registration_table
+from arrayferry._core.walk import Container, describe_error, unchanged
 from arrayferry.errors import FerryError, UnsupportedError
-
-__all__ = [
-    "DICT",
-    "LIST",
-    "NUMPY_ARRAY",
-    "OBJECT_ARRAY",
-    "TUPLE",
-    "container_of",
-    "is_unknown",
-    "register_container",
-    "register_named",
-    "register_registry",
-    "wrap_errors",
-]
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -87,42 +73,6 @@ OBJECT_ARRAY = Container(
 )
 
 
-def _parts_of(old: Any) -> dict[Any, Any]:
-    """Return what an array of NumPy's holds besides plain values: objects, by field, and attributes."""
-    data = np.ndarray.view(np.asanyarray(old), np.ndarray)
-    parts: dict[Any, Any] = {"": data} if data.dtype.kind == "O" else {}
-    parts |= {name: data[name] for name in data.dtype.names or () if data.dtype[name].hasobject}
-    own = {name: part for name, part in getattr(old, "__dict__", {}).items() if name != "_mask"}
-    kept = (*UNCHANGING, np.generic)
-    return parts | {Attribute(name): part for name, part in own.items() if not isinstance(part, kept)}
-
-
-def _unflatten_numpy_array(old: Any, names: list[Any], new: list[Any]) -> Any:
-    array = np.array(np.asanyarray(old), copy=True, subok=True)  # of a record, `np.array` makes a view
-    data = np.ndarray.view(array, np.ndarray)
-    if getattr(array, "_mask", np.ma.nomask) is not np.ma.nomask:
-        vars(array)["_mask"] = array._mask.copy()  # masked records would share it
-    for name, part in zip(names, new):
-        if type(name) is Attribute:
-            vars(array)[str(name)] = part
-        elif part.dtype.names:
-            data[name] = part
-        else:
-            objects = data[name or ...]
-            for index, before in np.ndenumerate(objects):
-                if not isinstance(before, (*UNCHANGING, np.generic)):  # a record's numbers stay numbers
-                    objects[index] = part[index]
-    return array[()] if isinstance(old, np.void) else array
-
-
-# Arrays that only NumPy has, and that hold more than plain values: structured, masked, of a subclass.
-NUMPY_ARRAY = Container(
-    flatten=lambda old: (list(parts := _parts_of(old)), parts.values()),
-    unflatten=_unflatten_numpy_array,
-    format_key=lambda keys, index: "".join(key_text(key) for key in keys[index : index + 1] if key),
-)
-
-
 def wrap_errors(call: Callable[_P, _T], what: Callable[_P, str], hint: str) -> Callable[_P, _T]:
     """Wrap somebody else's code: whatever it raises becomes the cause of an `UnsupportedError`."""
 
@@ -140,24 +90,27 @@ def wrap_errors(call: Callable[_P, _T], what: Callable[_P, str], hint: str) -> C
     return wrapped
 
 
-def _guarded(
-    kind: str, flatten: Callable[[Any], Any], unflatten: Callable[[Any, Any, list[Any]], Any], **options: Any
-) -> Container:
+def _guarded(kind: str, flatten: Flatten) -> Container:
     """Return the container for a kind of class that may run its own code when an object is read or built."""
     hint = f"arrayferry.register_container({kind}, values=..., build=...)"
-    one = with_article(kind)
+    what = with_article(kind)
     return Container(
-        wrap_errors(flatten, lambda old: f"{one} cannot be read", hint),
-        wrap_errors(unflatten, lambda old, keys, new: f"{one} cannot be rebuilt", hint),
-        **options,
+        wrap_errors(flatten, lambda old: f"{what} cannot be read", hint),
+        wrap_errors(
+            lambda old, keys, new: keys.build(new), lambda old, keys, new: f"{what} cannot be rebuilt", hint
+        ),
     )
 
 
-def _flatten_proxy(old: Any) -> tuple[tuple[()], list[Any]]:
-    (shown,) = gc.get_referents(old)
-    if container_of(type(shown)) is None:
-        raise TypeError(f"it wraps {with_article(type(shown).__name__)}, which is not a container")
-    return (), [shown]
+def _copy_whole(array: Any) -> Any:
+    new = pickle.loads(pickle.dumps(array))  # `deepcopy` would share the objects in some structured arrays
+    if own := getattr(array, "__dict__", None):
+        vars(new).update(deepcopy(own))
+    return new
+
+
+# Arrays that only NumPy has, and that hold more than plain values: structured, masked, of a subclass.
+NUMPY_ARRAY = _guarded("ndarray", lambda old: (Keys((), lambda new: _copy_whole(old)), []))
 
 
 # ---- which is which -----------------------------------------------------------------------------------
@@ -165,77 +118,39 @@ def _flatten_proxy(old: Any) -> tuple[tuple[()], list[Any]]:
 
 def container_of(cls: type) -> Container | None:
     """Return how containers of this type are opened and built; None if the type is not a container."""
-    if (known := registered_container(cls)) is not None:
+    if (known := registered_container(cls) or _EXACT.get(cls)) is not None:
         return known
-    if cls in _EXACT:
-        return _EXACT[cls]
-    functions = _functions_of(cls)
-    return None if functions is None else _guarded(cls.__qualname__, *functions)
+    flatten = _find_in_libraries(cls) or flatten_of(cls)
+    return None if flatten is None or flatten is unchanged else _guarded(cls.__qualname__, flatten)
 
 
-def _functions_of(cls: type) -> Functions | None:
-    """Return the functions that flatten and unflatten objects of a type; None if they stay as they are."""
-    for name, functions in _named.items():
-        if (base := find_class(name)) is not None and issubclass(cls, base):
-            return functions
-    own = _own_functions(cls)
-    if own is None or dataclasses.is_dataclass(cls):
-        return next(filter(None, (find(cls, own) for find in _registries)), own)
-    return own
+_EXACT: dict[type, Container] = {dict: DICT, list: LIST, tuple: TUPLE}
+
+# What libraries say about their own classes, by functions `(class)` to one that flattens its objects, to
+# `unchanged` if they only look like containers, or to None for any other class.
+libraries: list[Callable[[type], Any]] = []
 
 
-def _own_functions(cls: type) -> Functions | None:
+def _find_in_libraries(cls: type) -> Any:
+    return next(filter(None, (find(cls) for find in libraries)), None)
+
+
+def flatten_of(cls: type) -> Flatten | None:
+    """Return the function that flattens objects of a class that no library knows; None if they are leaves."""
     if issubclass(cls, Enum):
         return None
-    if issubclass(cls, tuple) and hasattr(cls, "n_sequence_fields"):
-        return as_struct()
     is_whole = dataclasses.is_dataclass(cls) or issubclass(cls, (UserDict, UserList, ChainMap))
     for base in BASES:
-        if issubclass(cls, base) and (is_whole or base not in (BaseException, object)):
+        if issubclass(cls, base) and (is_whole or base is not object):
             return as_object(cls, base)
     return as_mapping(cls) if issubclass(cls, Mapping) else None
 
 
-_EXACT: dict[type, Container] = {
-    dict: DICT,
-    list: LIST,
-    tuple: TUPLE,
-    MappingProxyType: _guarded(
-        "mappingproxy",
-        _flatten_proxy,
-        lambda old, keys, new: MappingProxyType(new[0]),
-        format_key=lambda keys, index: "",  # its items are those of the mapping that it shows
-    ),
-}
-
-_named: dict[str, Functions | None] = {}
-
-
-def register_named(name: str, functions: Functions | None) -> None:
-    """Register how to flatten and unflatten objects of a class whose module need not be imported yet.
-
-    Args:
-        name: the class, as `"module:name"`.
-        functions: the ones that flatten and unflatten, as in `Container`; None for what stays as it is.
-    """
-    _named[name] = functions
-
-
 def is_unknown(cls: type) -> bool:
     """Return whether objects of a class may have attributes that nobody has told anything about."""
-    known = [base for name in _named if (base := find_class(name)) is not None]
     has_attributes = cls.__dictoffset__ != 0 or any(hasattr(base, "__slots__") for base in cls.__mro__)
-    return has_attributes and not issubclass(cls, (type, ModuleType, FunctionType, *known))
-
-
-# Consulted for dataclasses, and for types that are not containers otherwise: `(class, our own functions)` to
-# better ones, or None.
-_registries: list[Callable[[type, Functions | None], Functions | None]] = []
-
-
-def register_registry(find: Callable[[type, Functions | None], Functions | None]) -> None:
-    """Register a lookup in a library's own registry, which knows what in a container must not be touched."""
-    _registries.append(find)
+    is_known = issubclass(cls, (type, ModuleType, FunctionType)) or _find_in_libraries(cls) is not None
+    return has_attributes and not is_known
 
 
 _registered: dict[type, Container] = registration_table()
@@ -275,25 +190,26 @@ def register_container(
         array(1)
     """
 
-    def flatten(old: Any) -> tuple[Items, list[Any]]:
+    def flatten(old: Any) -> tuple[Keys, list[Any]]:
         originals = list(values(old))
-        return Items(list(range(len(originals)) if keys is None else keys(old)), originals), originals
 
-    def unflatten(old: Any, items: Items, new: list[Any]) -> Any:
-        built = build(old, new)
-        if type(built) is not type(old) or (built is old and new):
-            kind = with_article(type(built).__name__)
-            raise TypeError("build returned the original" if built is old else f"build returned {kind}")
-        held = list(values(built))
-        others = {id(value) for value in (*items.values, *new) if not isinstance(value, UNCHANGING)}
-        if len(held) != len(new) or any(
-            value is not given and id(value) in others for given, value in zip(new, held)
-        ):
-            raise ValueError("its values are not those that build was given")
-        return built
+        def build_checked(new: list[Any]) -> Any:
+            built = build(old, new)
+            if type(built) is not type(old) or (built is old and new):
+                kind = with_article(type(built).__name__)
+                raise TypeError("build returned the original" if built is old else f"build returned {kind}")
+            held = list(values(built))
+            others = {id(value) for value in (*originals, *new) if not isinstance(value, UNCHANGING)}
+            if len(held) != len(new) or any(
+                value is not given and id(value) in others for given, value in zip(new, held)
+            ):
+                raise ValueError("its values are not those that build was given")
+            return built
+
+        return Keys(range(len(originals)) if keys is None else keys(old), build_checked), originals
 
     functions = {"values": values, "build": build, "keys": keys or list}
-    container = _guarded(getattr(cls, "__qualname__", ""), flatten, unflatten)
+    container = _guarded(getattr(cls, "__qualname__", ""), flatten)
     register(_registered, cls, container, functions, replace=replace)
 
 

@@ -17,7 +17,7 @@ from arrayferry._core.framework import Framework, Placement
 from arrayferry._core.messages import refuse_unknown
 from arrayferry._core.objects import UNCHANGING
 from arrayferry._core.ownership import REFCOUNTS_RELIABLE
-from arrayferry._core.route import Routes
+from arrayferry._core.route import Route, Routes
 from arrayferry._core.speedups import speedups
 from arrayferry._core.type_cache import TypeCache, find_base, register, registration_table
 from arrayferry._core.walk import KEEP, Handler, Slot, unchanged
@@ -101,8 +101,8 @@ class Converter:
         if copy is not None and copy is not True and copy is not False:
             raise OptionError(f"copy={copy!r} is not valid", "pass None, True or False")
         self.framework = registry.find_framework(to)
-        is_known = isinstance(device, Placement)
-        self.device = device if is_known else self.framework.find_device(device)
+        is_placement = isinstance(device, Placement)
+        self.device = device if is_placement else self.framework.find_device(device)
         self.copy = copy
         self.dtypes = dtype_names(dtypes)
         self._routes = Routes(self.framework, self.device, copy, self.dtypes)
@@ -136,9 +136,9 @@ class Converter:
     @property
     def device_name(self) -> Any:
         """The device's name, which can be pickled even if the device object cannot."""
-        if isinstance(self.device, Placement):
-            return self.device.name()
-        return None if self.device is None else self.framework.device_name(self.device)
+        if self.device is None or isinstance(self.device, Placement):
+            return self.device
+        return self.framework.device_name(self.device)
 
     def __repr__(self) -> str:
         """Return the call that would build it again."""
@@ -157,8 +157,8 @@ class Converter:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle names only: functions and device objects are left out."""
-        device = self.device if isinstance(self.device, Placement) else self.device_name
-        return _rebuild, (self.framework.name, device, self.copy, self.dtypes, self._converts_numbers)
+        arguments = self.framework.name, self.device_name, self.copy, self.dtypes, self._converts_numbers
+        return _rebuild, arguments
 
     def _decide_handler(self, cls: type) -> Handler:
         """Return the handler for a type. Called once for each type."""
@@ -216,6 +216,7 @@ if speedups is not None:  # what the walk in C shares with the one in Python
     speedups.configure(
         unchanged=unchanged,
         keep=KEEP,
+        route=Route,
         container=walk.Container,
         dict=containers.DICT,
         list=containers.LIST,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -83,11 +84,7 @@ class Delivery:
         """Hand over private memory of a dtype that the target has."""
         target = target or self.target
         try:
-            if target.from_bits is not None and array.dtype.name in dtypes.ML_DTYPES:
-                bits = target.take(array.view(np.int16 if array.dtype.itemsize == 2 else np.uint8))
-                result = target.from_bits(bits, array.dtype.name)
-            else:
-                result = target.take(array)
+            result = _hand_over(array, target, target.take)
         except REFUSALS as error:
             raise self.refusal(array, error, source) from error
         if target.result_type is not None and type(result) is not target.result_type:
@@ -112,11 +109,12 @@ class Delivery:
             reason = (
                 "it is kept in memory of its own" if self.device is None else f"it is not on {self.device}"
             )
-        elif code := ownership.obstacle(array, self.target.needs):
+        elif code := ownership.obstacle(array, ("byte-order", *self.target.needs)):
             reason = ownership.OBSTACLES[code][0]
         else:
             try:
-                return self.target.share(array if cast.same else array.view(cast.dtype))
+                same = array if cast.same else array.view(cast.dtype)
+                return _hand_over(same, self.target, self.target.share)
             except REFUSALS as error:
                 raise self.refusal(array, error, source) from error
         raise SharingError(f"{name} cannot share this memory: {reason}", "pass copy=None")
@@ -145,3 +143,11 @@ class Delivery:
             return error
         what = f"{describe(array, source)} -> {self.framework.name}: {type(error).__name__}: {error}"
         return TransferError(what, "the framework itself refused; see its message")
+
+
+def _hand_over(array: Array, target: Target, function: Callable[[Array], Any]) -> Any:
+    """Call `take` or `share`; for a dtype that only ml_dtypes has, on integers of the same bits."""
+    if target.from_bits is None or array.dtype.name not in dtypes.ML_DTYPES:
+        return function(array)
+    bits = function(array.view(np.int16 if array.dtype.itemsize == 2 else np.uint8))
+    return target.from_bits(bits, array.dtype.name)

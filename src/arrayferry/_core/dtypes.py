@@ -6,6 +6,7 @@ A leaf keeps its dtype if the target has it, and otherwise gets the next one tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,39 +15,26 @@ from arrayferry._core.framework import WIDE, Array
 from arrayferry._core.speedups import speedups
 from arrayferry.errors import NotInstalledError, OptionError
 
-# The precision of each float dtype in bits, and how far its exponents reach: down to subnormals, and up.
-_FLOATS = {
-    "float16": (11, 24, 15),
-    "bfloat16": (8, 133, 127),
-    "float32": (24, 149, 127),
-    "float64": (53, 1074, 1023),
-    "float8_e3m4": (5, 6, 3),
-    "float8_e4m3": (4, 9, 7),
-    "float8_e4m3b11fnuz": (4, 13, 4),
-    "float8_e4m3fn": (4, 9, 8),
-    "float8_e4m3fnuz": (4, 10, 7),
-    "float8_e5m2": (3, 16, 15),
-    "float8_e5m2fnuz": (3, 17, 15),
-    "float8_e8m0fnu": (1, 127, 127),
+# The smallest and the largest value of each integer dtype.
+_INTEGERS: dict[str, tuple[int, int]] = {
+    "bool": (0, 1),
+    **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
+}
+
+# The range in which a dtype holds every integer; for a float it follows from its precision in bits.
+_RANGES: dict[str, tuple[int, int]] = _INTEGERS | {
+    name: (-(2**bits), 2**bits)
+    for name, bits in {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}.items()
 }
 
 # The dtypes of the real and imaginary parts.
 _PARTS = {"complex64": "float32", "complex128": "float64"}
 
-# The smallest and the largest value of each integer dtype.
-_INTEGERS: dict[str, tuple[int, int]] = {
-    "bool": (0, 1),
-    **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (2, 4, 8, 16, 32, 64)},
-    **{f"uint{bits}": (0, 2**bits - 1) for bits in (2, 4, 8, 16, 32, 64)},
-}
-
-# The range in which a dtype holds every integer. (float8_e8m0fnu has no zero.)
-_RANGES: dict[str, tuple[int, int]] = {
-    **_INTEGERS,
-    **{name: (-(2**bits), 2**bits) for name, (bits, *_) in _FLOATS.items() if name != "float8_e8m0fnu"},
-}
-
-_FLOAT8 = tuple(name for name in _FLOATS if name.startswith("float8"))
+_FLOAT8 = [
+    f"float8_{layout}"
+    for layout in ("e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")
+]
 
 # The dtypes that NumPy holds only through ml_dtypes. (The four-bit integers are not listed:
 # outside their own framework they have no counterpart.)
@@ -140,7 +128,7 @@ def kind_of(dtype: Any) -> str:
 
 
 def can_hold(dtype: Any, other: Any) -> bool:
-    """Return whether every value of `other` is exactly a value of `dtype`.
+    """Return whether every value of `other` is exactly a value of `dtype`; False if in doubt.
 
     This is not promotion: NumPy promotes int64 and float32 to float64, which rounds large integers.
 
@@ -154,14 +142,11 @@ def can_hold(dtype: Any, other: Any) -> bool:
     name, held = dtype_name(dtype), dtype_name(other)
     if name in _PARTS:
         return can_hold(_PARTS[name], _PARTS.get(held, held))
-    if name in _FLOATS and held in _FLOATS:
-        wider = [ours >= theirs for ours, theirs in zip(_FLOATS[name], _FLOATS[held])]
-        # No float8 holds another: they differ in zeros and infinities, too.
-        return name == held or (all(wider) and name not in _FLOAT8)
-    if name not in _RANGES or held not in _INTEGERS:
-        return name == held
-    (low, high), (lowest, highest) = _RANGES[name], _INTEGERS[held]
-    return low <= lowest and highest <= high
+    if name in _RANGES and held in _INTEGERS:
+        (low, high), (lowest, highest) = _RANGES[name], _INTEGERS[held]
+        return low <= lowest and highest <= high
+    # Up its ladder, a float loses nothing; but the one of float64 goes down.
+    return name == held or (held != "float64" and name in _LADDERS.get(held, "").split())
 
 
 def promotes(old: np.dtype[Any], new: np.dtype[Any]) -> bool:
@@ -240,18 +225,17 @@ def next_available(name: str, available: frozenset[str]) -> str:
 
 
 def ml_dtype(name: str) -> np.dtype[Any] | None:
-    """Return one of `ML_DTYPES`; None for any other name, or without the package ml_dtypes."""
+    """Return one of `ML_DTYPES` as a dtype of NumPy; None if ml_dtypes does not have it, or is not there."""
     try:
-        import ml_dtypes
-    except ImportError:
+        dtype: np.dtype[Any] = np.dtype(getattr(import_module("ml_dtypes"), name))
+    except (ImportError, AttributeError):
         return None
-    return np.dtype(getattr(ml_dtypes, name)) if name in ML_DTYPES else None
+    return dtype
 
 
 def _named_dtype(name: str) -> np.dtype[Any]:
-    if name not in ML_DTYPES:
-        return np.dtype(name)
-    if (dtype := ml_dtype(name)) is None:
+    dtype = ml_dtype(name) if name in ML_DTYPES else np.dtype(name)
+    if dtype is None:
         raise NotInstalledError(f"NumPy has no {name} without ml_dtypes", "pip install ml-dtypes")
     return dtype
 

@@ -27,7 +27,7 @@ def no_view(array: Any) -> Array:
 
 
 class Source(NamedTuple):
-    """How arrays of one type are read. Its functions raise what is refused: sparse, deleted, without values.
+    """How arrays of one type are read. Its functions refuse what has no dense values.
 
     Attributes:
         read: `(array)` to the cheapest NumPy array: a view, or fresh memory; None if it has no counterpart.
@@ -64,7 +64,8 @@ class Target(NamedTuple):
         from_bits: `(array of integers, dtype name)` to an array of the same bits, for the dtypes that NumPy
             lacks; None if `take` accepts those of ml_dtypes.
         share: `(ndarray)` to an array on the same memory; None if there is no such thing.
-        needs: what memory must not be to be shared: codes of `ownership.OBSTACLES`.
+        needs: what memory must not be to be shared, besides byte-swapped: `"read-only"`, `"not-contiguous"`
+            and other codes of `ownership.OBSTACLES`.
         alignment: the bytes to which large private copies are aligned, if it takes over only aligned memory.
         within: `(array, dtype name or None)` to a private copy of one of the framework's own arrays, on this
             device; None if it has no counterpart. Without it, such arrays go through NumPy.
@@ -93,15 +94,11 @@ class Target(NamedTuple):
 
 
 class Placement(ABC):
-    """Many devices in place of one: it says itself how arrays are made there."""
+    """A place that is more than one device. It says itself how arrays are made there, and can be pickled."""
 
     @abstractmethod
     def target(self) -> Target:
         """Return how arrays are made there."""
-
-    @abstractmethod
-    def name(self) -> Any:
-        """Return what `find_device` of the framework understands, for a record of what a user passed."""
 
     @abstractmethod
     def read(self, array: Any) -> Any:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-__all__ = ["REFUSALS", "ignore_errors", "is_from_handler", "is_interruption"]
-
 # What a framework's or a container's own code raises when it cannot do something.
 REFUSALS = (
     ArithmeticError,

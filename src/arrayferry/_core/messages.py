@@ -12,8 +12,6 @@ import numpy as np
 
 from arrayferry.errors import OptionError, UnsupportedError
 
-__all__ = ["count_of", "note_on", "refuse_choice", "refuse_unknown", "warn_caller", "with_article"]
-
 _PACKAGES = ("arrayferry", "gymnasium")
 
 

@@ -113,7 +113,7 @@ OBSTACLES: dict[str, tuple[str, Callable[[Array], bool]]] = {
 TAKING = tuple(code for code in OBSTACLES if code != "odd-bools")
 
 # What keeps memory from being shared by a framework whose arrays are writable and strided, as NumPy's are.
-STRIDED = "read-only", "byte-order", "unaligned", "odd-strides"
+STRIDED = "read-only", "unaligned", "odd-strides"
 
 
 def obstacle(array: Array, codes: Iterable[str]) -> str:

@@ -46,27 +46,34 @@ def register_framework(framework: Framework, *, replace: bool = False) -> Framew
         ...     register_framework(find_framework("numpy"))
         ... except OptionError as error:
         ...     print(error)
-        'numpy' is registered already; pass replace=True to replace it
+        'numpy' is registered already
+        Hint: pass replace=True to replace it
     """
-    kind = type(framework).__name__
-    if not issubclass(type(framework), Framework):
-        hint = "pass an instance of a subclass of arrayferry.Framework"
-        raise OptionError(f"{framework!r} is not a framework", hint)
-    if not (isinstance(getattr(framework, "name", None), str) and framework.name):
-        raise OptionError(f"{kind} has no name", 'set its attribute, such as name = "numpy"')
-    for attribute, example in (("modules", '("numpy",)'), ("arrays", '("numpy:ndarray",)')):
-        names = getattr(framework, attribute, None)
-        is_names = isinstance(names, tuple) and all(isinstance(name, str) for name in names)
-        if not is_names or not (names or attribute == "arrays"):
-            hint = f"set its attribute, such as {attribute} = {example}"
-            raise OptionError(f"{kind} has {attribute}={names!r}, not a tuple of names", hint)
-    if wrong := [name for name in framework.arrays if not all(name.partition(":"))]:
-        raise OptionError(f"{kind} has arrays={wrong!r}", 'write each as "module:Class"')
+    _refuse_if_incomplete(framework)
     if framework.name in _registry and not replace:
         raise OptionError(f"{framework.name!r} is registered already", "pass replace=True to replace it")
     _registry[framework.name] = framework
     clear_type_caches()
     return framework
+
+
+def _refuse_if_incomplete(framework: Any) -> None:
+    if not isinstance(framework, Framework):
+        hint = "pass an instance of a subclass of arrayferry.Framework"
+        raise OptionError(f"{framework!r} is not a framework", hint)
+    kind, name = type(framework).__name__, getattr(framework, "name", None)
+    if not (isinstance(name, str) and name):
+        raise OptionError(
+            f"{kind} has name={name!r}, not a text", 'set its attribute, such as name = "numpy"'
+        )
+    for attribute, example in (("modules", "numpy"), ("arrays", "numpy:ndarray"), ("distributions", "numpy")):
+        names = getattr(framework, attribute, None)
+        is_names = isinstance(names, tuple) and all(name and isinstance(name, str) for name in names)
+        if not is_names or (attribute == "modules" and not names):
+            hint = f'set its attribute, such as {attribute} = ("{example}",)'
+            raise OptionError(f"{kind} has {attribute}={names!r}, not a tuple of names", hint)
+    if wrong := [name for name in framework.arrays if not all(name.partition(":"))]:
+        raise OptionError(f"{kind} has arrays={wrong!r}", 'write each as "module:Class"')
 
 
 def find_framework(to: str | ModuleType | Framework) -> Framework:
@@ -126,7 +133,14 @@ def _load_plugins(package: str | None = None) -> bool:
 @cache
 def _load_plugin(plugin: EntryPoint) -> Framework:
     """Register a plugin's framework, once: its name need not be that of the entry point."""
-    return register_framework(plugin.load())
+    framework: Framework = plugin.load()
+    if framework in _registry.values():  # it has registered itself when it was imported
+        return framework
+    try:
+        return register_framework(framework)
+    except OptionError as error:
+        what = f"the entry point {plugin.name!r} ({plugin.value}): {error.what}"
+        raise OptionError(what, "update or uninstall the package that has it") from error
 
 
 def _how_to_name_one(given: str = "") -> str:
@@ -142,7 +156,7 @@ def _how_to_name_one(given: str = "") -> str:
 # For a library that nobody registered: its framework as a target, and as the source of a leaf. Set by
 # `_frameworks`.
 _fallback_target: Callable[[ModuleType], Framework]
-_fallback_source: Callable[[type], Framework | None] = lambda cls: None
+_fallback_source: Callable[[type], Framework | None]
 
 
 def register_fallback(

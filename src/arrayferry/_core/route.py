@@ -7,11 +7,10 @@ the device, the dtype and the owner of a single array are asked about when it is
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,36 +21,48 @@ from arrayferry._core.dtypes import Cast, dtype_name
 from arrayferry._core.framework import Array, Framework, Source
 from arrayferry._core.interruptions import REFUSALS
 from arrayferry._core.registry import describe
-from arrayferry._core.speedups import speedups
 from arrayferry._core.walk import KEEP
 from arrayferry.errors import NarrowingError, SharingError
 
 
-class _Route:
-    """How leaves of one type get to one target.
+class Route(NamedTuple):
+    """How leaves of one type get to one target. To call it is to call `follow`.
 
-    Args:
+    Attributes:
         steps: the frameworks that a leaf goes through.
         follow: `(leaf, owned)` to the target's array, to `KEEP`, or to a `Container`.
         resolve: `(leaf)` to the route that this very leaf takes; None if that is always this one.
-        for_c: what the walk in C takes the most common leaves by, without `follow`.
+
+    The rest is for the walk in C, which reads the fields by number, and takes the most common leaves without
+    calling `follow`:
+
+    Attributes:
+        copy_of: `(leaf)` to a private NumPy array, or to None where in doubt; None if leaves are NumPy's.
+        finish: `(leaf, private array)` to what `follow` returns, for an array that `take` does not accept.
+        take: as in `Target`, or its `share` if memory is shared; None if `follow` is always called.
+        result_type: as in `Target`.
+        refuse: raises for a result of any other type.
+        refusal: `(array, error)` to the error to raise when `take` raised.
+        as_is: by the number of a dtype: 1 if `take` accepts it as it is, 2 if it does where all bytes are 0 or 1.
+        copy: as for `Converter`.
+        large: from this many bytes on, copies are aligned, by `follow`; None if they never are.
     """
 
-    def __init__(
-        self,
-        *,
-        steps: tuple[str, ...],
-        follow: Callable[[Any, bool], Any],
-        resolve: Callable[[Any], Any] | None = None,
-        **for_c: Any,
-    ) -> None:
-        self.steps, self.follow, self.resolve = steps, follow, resolve
+    steps: tuple[str, ...]
+    follow: Callable[[Any, bool], Any]
+    resolve: Callable[[Any], Any] | None = None
+    copy_of: Callable[[Any], Array | None] | None = None
+    finish: Callable[[Any, Any], Any] | None = None
+    take: Callable[[Array], Any] | None = None
+    result_type: type | None = None
+    refuse: Callable[[Any], Any] | None = None
+    refusal: Callable[[Any, Exception], Exception] | None = None
+    as_is: bytes = b""
+    copy: bool | None = None
+    large: int | None = None
 
     def __call__(self, leaf: Any, owned: bool) -> Any:
         return self.follow(leaf, owned)
-
-
-Route: type[_Route] = _Route if speedups is None else speedups.Route
 
 
 class Routes:
@@ -81,15 +92,17 @@ class Routes:
         limits = {} if wanted else dtypes.LARGEST
         self._largest = {name: limit for name, limit in limits.items() if limit[0] in as_is}
         self._number_cast = cache(self._decide_number_cast)
+        checks_bools = not self._shares and "bool" in target.dtypes() and "bool" not in wanted
+        numbers = {np.dtype(bool).num: 2} if checks_bools else {}
+        numbers |= {dtype.num: 1 for dtype in as_is}
         self._for_c: dict[str, Any] = {
             "take": target.share if self._shares else target.take,
             "result_type": target.result_type,
             "refuse": self._delivery.refuse,
             "refusal": self._delivery.refusal,
-            "as_is": sum(1 << dtype.num for dtype in as_is),
-            "takes_bools": "bool" in target.dtypes() and "bool" not in wanted,
+            "as_is": bytes(numbers.get(number, 0) for number in range(64)),
             "copy": copy,
-            "large": ownership.LARGE if target.alignment else sys.maxsize,
+            "large": ownership.LARGE if target.alignment else None,
         }
         steps = "numpy", framework.name
         self.number = Route(steps=("python", framework.name), follow=self._follow_number)
@@ -97,7 +110,7 @@ class Routes:
         self.numpy_array = Route(steps=steps, follow=self._follow_numpy_array, **self._for_c)
         self.only_numpy = Route(steps=steps, follow=self._follow_only_numpy)
 
-    def array_of(self, framework: Framework, cls: type) -> _Route:
+    def array_of(self, framework: Framework, cls: type) -> Route:
         """Return the route of a framework's arrays of this type."""
         name, source = self._framework.name, framework.source(cls)
         if framework is self._framework:
@@ -114,7 +127,7 @@ class Routes:
         alias = self._blaming(framework, partial(self._alias, framework, source))
         by_device = Route(steps=(framework.name, "dlpack", name), follow=alias)
 
-        def resolve(array: Any) -> _Route:
+        def resolve(array: Any) -> Route:
             return by_device if self._meets(source, array) else by_host
 
         return Route(steps=steps, follow=lambda *leaf: resolve(leaf[0])(*leaf), resolve=resolve, **fast)

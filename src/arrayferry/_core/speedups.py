@@ -8,9 +8,13 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-__all__ = ["speedups"]
 
-speedups: Any = None
-if sys.implementation.name == "cpython" and os.environ.get("ARRAYFERRY_PURE_PYTHON", "") in ("", "0"):
-    with suppress(ImportError):
-        speedups = import_module("arrayferry._core._speedups")
+def load(name: str) -> Any:
+    """Return an extension module, or None if it was not built, or is switched off."""
+    if sys.implementation.name == "cpython" and os.environ.get("ARRAYFERRY_PURE_PYTHON", "") in ("", "0"):
+        with suppress(ImportError):
+            return import_module(name)
+    return None
+
+
+speedups = load("arrayferry._core._speedups")

@@ -10,8 +10,6 @@ from typing import Any, ClassVar, TypeVar
 from arrayferry._core.speedups import speedups
 from arrayferry.errors import OptionError, UnsupportedError
 
-__all__ = ["TypeCache", "find_base", "find_class", "clear_type_caches", "register", "registration_table"]
-
 _T = TypeVar("_T")
 
 

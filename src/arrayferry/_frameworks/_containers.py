@@ -7,14 +7,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from arrayferry._core.messages import with_article
-from arrayferry._core.objects import Functions
+from arrayferry._core.objects import Keys
+from arrayferry._core.type_cache import find_class
+from arrayferry._core.walk import unchanged
 from arrayferry.errors import UnsupportedError
 
 
-def flatten_tensordict(old: Any) -> tuple[list[str], list[Any]]:
+def find(cls: type) -> Any:
+    """Return the function that flattens objects of a class, `unchanged`, or None if the class is unknown."""
+    bases = {base: flatten for name, flatten in _CLASSES.items() if (base := find_class(name)) is not None}
+    return next((flatten for base, flatten in bases.items() if issubclass(cls, base)), None)
+
+
+def _flatten_tensordict(old: Any) -> tuple[Keys, list[Any]]:
     """Return its keys and entries: tensors, TensorDicts, and `NonTensorData` for anything else."""
     import tensordict
 
@@ -23,10 +32,10 @@ def flatten_tensordict(old: Any) -> tuple[list[str], list[Any]]:
         hint = f"convert its .to_tensordict(), or register_container({kind}, values=..., build=...)"
         raise UnsupportedError(f"{with_article(kind)} is more than its entries", hint)
     keys = [*old.keys()]
-    return keys, [old.get(key) for key in keys]
+    return Keys(keys, partial(_build_tensordict, old, keys)), [old.get(key) for key in keys]
 
 
-def unflatten_tensordict(old: Any, keys: list[str], new: list[Any]) -> Any:
+def _build_tensordict(old: Any, keys: list[str], new: list[Any]) -> Any:
     """Return a TensorDict with the same batch size, names and lock; a device becomes that of its tensors."""
     import tensordict
     import torch
@@ -41,9 +50,9 @@ def unflatten_tensordict(old: Any, keys: list[str], new: list[Any]) -> Any:
     return built.lock_() if old.is_locked else built
 
 
-NAMED: dict[str, Functions | None] = {
-    "tensordict:TensorDictBase": (flatten_tensordict, unflatten_tensordict),
-    "torch:Size": None,
-    "gymnasium.spaces:Space": None,
-    "gym.spaces:Space": None,
+_CLASSES = {
+    "tensordict:TensorDictBase": _flatten_tensordict,
+    "torch:Size": unchanged,
+    "gymnasium.spaces:Space": unchanged,
+    "gym.spaces:Space": unchanged,
 }

@@ -1,7 +1,7 @@
 """Any array library that nobody registered: the array API standard and DLPack are enough to use it.
 
 * as a target -> `module.asarray` of private memory; the result's dtype and shape are checked
-* as a source -> DLPack, `__array__` or a method of its own, whichever gives the array's true values
+* as a source -> DLPack or `__array__`, whichever gives the array's true values
 * an object with `__cuda_array_interface__` -> a GPU array: by DLPack, or by a library that can read it there
 * one with only `__array_interface__` -> unchanged, as images are; `register_leaf` can make it an array
 * its dtypes and default dtypes -> found by trying
@@ -17,197 +17,174 @@ from typing import Any
 
 import numpy as np
 
-from arrayferry._core.dtypes import ML_DTYPES, STANDARD, cast_for, dtype_name
-from arrayferry._core.framework import WIDE, Array, Devices, Framework
+from arrayferry._core.dtypes import ML_DTYPES, STANDARD, dtype_name, ml_dtype
+from arrayferry._core.framework import WIDE, Array, Framework, Source, Target, no_view
 from arrayferry._core.interruptions import is_from_handler
-from arrayferry.errors import DeviceError, SharingError, UnsupportedError
+from arrayferry.errors import SharingError, UnsupportedError
 
-__all__ = ["accepts", "default_dtypes", "framework_of_module", "framework_of_type"]
+_PROTOCOLS = ("__array_namespace__", "__dlpack__", "__cuda_array_interface__")
 
-# The ways in which NumPy may see or copy an array, in the order in which they are tried.
-_VIEWS: tuple[Callable[[Any], Any], ...] = (
-    lambda array: np.from_dlpack(array, copy=False),
-)  # since NumPy 2.1
+
+class Unregistered(Framework):
+    """A library that is known by its module only; all arrays of such libraries are read in the same way."""
+
+    arrays = ()
+
+    def __init__(self, module: ModuleType) -> None:
+        self.name, self.modules, self._module = module.__name__, (module.__name__,), module
+
+    def source(self, cls: type) -> Source:
+        """Return how its arrays are read: in every way that some library supports."""
+        return Source(read=read, view=view, on_host=lambda array: not _interface(array))
+
+    def target(self, device: Any) -> Target:
+        """Return how its arrays are made: by its `asarray`, or else its `from_dlpack`."""
+        return Target(
+            take=partial(make, self._module, device),
+            dtypes=partial(dtypes, self._module, device),
+            defaults=partial(default_dtypes, self._module, device),
+            share=partial(share, self._module, device),
+        )
+
+    def find_device(self, spec: Any) -> Any:
+        """Return the device that the module lists under this name, or the device itself."""
+        if spec is None:
+            return None
+        for device in self._devices():
+            if spec is device or str(spec) == str(device):
+                return device
+        raise self.no_device(spec)
+
+    def device_names(self) -> tuple[str, ...]:
+        """Return the names of the devices that the module lists, as the standard requires."""
+        return tuple(map(str, self._devices()))
+
+    def _devices(self) -> tuple[Any, ...]:
+        info = getattr(self._module, "__array_namespace_info__", None)
+        return tuple(info().devices()) if info else ()
+
+
+framework_of_module = cache(Unregistered)
+
+
+def framework_of_type(cls: type) -> Framework | None:
+    """Return the framework that objects of this type belong to; None if they are not arrays."""
+    # A scalar of NumPy is a number, not an array.
+    if issubclass(cls, np.generic) or not any(hasattr(cls, name) for name in _PROTOCOLS):
+        return None
+    name = str(cls.__module__).partition(".")[0]
+    return framework_of_module(sys.modules.get(name) or ModuleType(name))
+
+
+def attempt(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Call a function of an unknown library, which may raise anything: None if it does."""
+    try:
+        return function(*arguments, **options)
+    except Exception as error:
+        if is_from_handler(error):
+            raise
+        return None
+
+
+# ---- reading ----------------------------------------------------------------------------------------------
+
+# The ways in which NumPy may read an array, in the order in which they are tried.
 _DLPACK: tuple[Callable[[Any], Any], ...] = (
     np.from_dlpack,
     lambda array: np.from_dlpack(array, device="cpu"),
 )
-_COPIES: tuple[Callable[[Any], Any], ...] = (
+_WAYS: tuple[Callable[[Any], Any], ...] = (
     *_DLPACK,
     lambda array: array.__array__(),
-    lambda array: array.numpy(),
-    lambda array: array.to_numpy(),
-    lambda array: array.unwrap_numpy(),
-    lambda array: array.copy_to_host(),
     lambda array: sys.modules["cupy"].asarray(array).get(),
     lambda array: sys.modules["torch"].as_tensor(array, device="cuda").cpu().numpy(),
 )
 
 
-def to_numpy(array: Any, share: bool) -> Array | None:
+def read(array: Any) -> Array | None:
     """Return a view or a copy, whichever the array gives; None if its elements are not numbers."""
     has_counterpart = True
     # Without a dtype to compare, only DLPack is exact, because it carries one: a null might become a NaN.
-    exact = _COPIES if hasattr(array, "dtype") or _is_on_gpu(array) else _DLPACK
-    for read in _VIEWS if share else exact:
-        try:
-            found = read(array)
-        except Exception as error:  # an unknown library may raise anything
-            if is_from_handler(error):
-                raise
+    for way in _WAYS if hasattr(array, "dtype") or _interface(array) else _DLPACK:
+        if (values := attempt(way, array)) is None:
             continue
-        if isinstance(found, np.ma.MaskedArray):
+        if isinstance(values, np.ma.MaskedArray):
             return None
-        found = np.asarray(found)
-        if found.dtype.name not in STANDARD | ML_DTYPES and _shape(array, found) == found.shape:
+        values = np.asarray(values)
+        if values.dtype.name not in STANDARD | ML_DTYPES and _shape(array, values) == values.shape:
             has_counterpart = False  # objects or strings; but another way may give numbers
-        elif _matches(array, found):
-            return found
+        elif _matches(array, values):
+            return values
     if not has_counterpart:
         return None
-    kind = f"{type(array).__module__}.{type(array).__qualname__}"
-    if share:
-        raise SharingError(f"{kind} does not share its memory", "pass copy=None")
-    what = f"{kind} does not expose its values to NumPy"
+    what = f"{type(array).__module__}.{type(array).__qualname__} does not expose its values to NumPy"
     raise UnsupportedError(what, "convert it by hand, or call arrayferry.register_framework()")
 
 
-def _is_on_gpu(array: Any) -> bool:
-    return bool(_interface(array))  # on the CPU, some libraries' arrays have the attribute, but nothing in it
+def view(array: Any) -> Array:
+    """Return a view of the array's memory."""
+    values = attempt(np.from_dlpack, array, copy=False)  # since NumPy 2.1
+    return no_view(array) if values is None or not _matches(array, values) else values
 
 
-def _matches(array: Any, other: Array) -> bool:
+def _matches(array: Any, values: Array) -> bool:
     """Return whether dtype and shape are the same; one that the array does not have counts as the same."""
-    dtype = np.dtype(_interface(array)["typestr"]) if _interface(array) else other.dtype
-    name: str = other.dtype.name
-    return _shape(array, other) == other.shape and dtype_name(getattr(array, "dtype", dtype)) == name
+    dtype = np.dtype(_interface(array).get("typestr", values.dtype))
+    is_same: bool = dtype_name(getattr(array, "dtype", dtype)) == values.dtype.name
+    return is_same and _shape(array, values) == values.shape
 
 
-def _shape(array: Any, other: Array) -> tuple[Any, ...]:
-    return tuple(getattr(array, "shape", _interface(array).get("shape", other.shape)))
+def _shape(array: Any, values: Array) -> tuple[Any, ...]:
+    return tuple(getattr(array, "shape", _interface(array).get("shape", values.shape)))
 
 
 def _interface(array: Any) -> dict[str, Any]:
-    found = getattr(array, "__cuda_array_interface__", None)
-    return found if isinstance(found, dict) else {}
+    """Return the description of an array on a GPU; on the CPU, some have the attribute, but nothing in it."""
+    interface = getattr(array, "__cuda_array_interface__", None)
+    return interface if isinstance(interface, dict) else {}
 
 
-def from_numpy(module: ModuleType, array: Array, device: Any, share: bool) -> Any:
+# ---- making -----------------------------------------------------------------------------------------------
+
+
+def make(module: ModuleType, device: Any, array: Array, **options: Any) -> Any:
     """Return an array of the same dtype and shape, or raise."""
-    create = getattr(module, "asarray", None) or module.from_dlpack
-    options = {} if device is None else {"device": device}
-    if share:
-        return _share(create, array, options)
-    found = create(array, **options)
-    if not _matches(found, array):
-        made = f"{dtype_name(found.dtype)}{list(found.shape)}"
+    if device is not None:
+        options["device"] = device
+    result = (getattr(module, "asarray", None) or module.from_dlpack)(array, **options)
+    if not _matches(result, array):
+        made = f"{dtype_name(result.dtype)}{list(result.shape)}"
         what = f"{module.__name__} turned {array.dtype.name}{list(array.shape)} into {made}"
         raise UnsupportedError(what, "convert it by hand, or call arrayferry.register_framework()")
-    return found
+    return result
 
 
-def _share(create: Callable[..., Any], array: Array, options: dict[str, Any]) -> Any:
-    try:
-        found = create(array, copy=False, **options)
-        shares = np.shares_memory(to_numpy(found, True), array) or not array.size
-    except Exception as error:  # an unknown library may raise anything
-        if is_from_handler(error):
-            raise
-        raise SharingError(f"this memory cannot be shared: {error}", "pass copy=None") from error
-    if not shares:
-        raise SharingError("this memory was copied, although copy=False", "pass copy=None")
-    return found
-
-
-def find_device(module: ModuleType, spec: Any) -> Any:
-    """Return the device that the module lists under this name, or the device itself."""
-    if spec is None:
-        return None
-    for device in _devices(module):
-        if spec is device or str(spec) == str(device):
-            return device
-    here = ", ".join(available_devices(module)) or "unknown, leave it out"
-    raise DeviceError(f"{module.__name__} lists no device {str(spec)!r}", f"the devices here are: {here}")
-
-
-def available_devices(module: ModuleType) -> tuple[str, ...]:
-    """Return the names of the devices that the module lists, as the standard requires."""
-    return tuple(map(str, _devices(module)))
-
-
-def _devices(module: ModuleType) -> tuple[Any, ...]:
-    info = getattr(module, "__array_namespace_info__", None)
-    return tuple(info().devices()) if info else ()
-
-
-def accepts(make: Callable[[str], Any]) -> Callable[[str], bool]:
-    """Return a function that tells whether `make` accepts a dtype."""
-
-    def is_accepted(name: str) -> bool:
-        try:
-            make(name)
-        except Exception as error:  # an unknown library may raise anything
-            if is_from_handler(error):
-                raise
-            return False
-        return True
-
-    return is_accepted
-
-
-def dtypes(module: ModuleType, device: Any) -> frozenset[str]:
-    """Return the dtypes that the module can make arrays of."""
-
-    def make(name: str) -> None:
-        cast = cast_for(np.dtype("float32"), frozenset({name}), name)
-        assert cast is not None
-        from_numpy(module, np.ones(1, cast.dtype), device, False)
-
-    return frozenset(filter(accepts(make), STANDARD | ML_DTYPES))
-
-
-def default_dtypes(module: ModuleType, device: Any) -> dict[type, str]:
-    """Return the dtypes that `module.asarray` gives to Python's numbers."""
-    return {kind: _default_dtype(module, kind, device) for kind in (int, float, complex)}
-
-
-def _default_dtype(module: ModuleType, kind: type, device: Any) -> str:
-    options = {} if device is None else {"device": device}
-    try:
-        return dtype_name(module.asarray(kind(1), **options).dtype)
-    except Exception as error:  # an unknown library may raise anything
-        if is_from_handler(error):
-            raise
-        return WIDE[kind]
+def share(module: ModuleType, device: Any, array: Array) -> Any:
+    """Return an array on the same memory, or raise."""
+    result = attempt(make, module, device, array, copy=False)
+    values = attempt(view, result)
+    if values is None or (array.size and not np.shares_memory(values, array)):
+        what = f"{module.__name__} has copied this memory, or cannot share it"
+        raise SharingError(what, "pass copy=None")
+    return result
 
 
 @cache
-def framework_of_module(module: ModuleType) -> Framework:
-    """Return the framework whose namespace is this module."""
-    return Framework(
-        name=module.__name__,
-        modules=(module.__name__,),
-        arrays=(),
-        to_numpy=to_numpy,
-        from_numpy=partial(from_numpy, module),
-        dtypes=cache(partial(dtypes, module)),
-        default_dtypes=cache(partial(default_dtypes, module)),
-        devices=Devices(
-            find=partial(find_device, module),
-            available=partial(available_devices, module),
-            on_host=lambda array: not _is_on_gpu(array),
-        ),
-    )
+def dtypes(module: ModuleType, device: Any) -> frozenset[str]:
+    """Return the dtypes that the module can make arrays of."""
+
+    def try_dtype(name: str) -> Any:
+        return make(module, device, np.ones(1, ml_dtype(name) or name))
+
+    return frozenset(name for name in STANDARD | ML_DTYPES if attempt(try_dtype, name) is not None)
 
 
-_PROTOCOLS = ("__array_namespace__", "__dlpack__", "__cuda_array_interface__")
+@cache
+def default_dtypes(module: ModuleType, device: Any) -> dict[type, str]:
+    """Return the dtypes that `module.asarray` gives to Python's numbers."""
+    options = {} if device is None else {"device": device}
 
+    def default_dtype(kind: type) -> str:
+        return dtype_name(module.asarray(kind(1), **options).dtype)
 
-def framework_of_type(cls: type) -> Framework | None:
-    """Return the framework that objects of this type belong to; None if they are not arrays."""
-    if issubclass(cls, np.generic):  # a number, not an array
-        return None
-    if not any(hasattr(cls, name) for name in _PROTOCOLS):
-        return None
-    name = str(cls.__module__).partition(".")[0]
-    return framework_of_module(sys.modules.get(name) or ModuleType(name))
+    return {kind: attempt(default_dtype, kind) or wide for kind, wide in WIDE.items()}

@@ -42,7 +42,8 @@ def faster(
     """
     import jax
 
-    private_put, config = batched_device_put(), jax.config
+    config: Any = jax.config
+    private_put = batched_device_put()
 
     def faster_put(array: Array) -> jax.Array:
         key = faster_put, array.shape, array.dtype, config.jax_default_device

@@ -168,8 +168,8 @@ def read(array: jax.Array) -> Array | None:
 
 def view(array: jax.Array) -> Array | None:
     """Return a read-only view of an array on one CPU device."""
-    values = read(array)
-    if values is None or (len(array.devices()) == 1 and on_host(array) and values.dtype.name not in _JAX_ONLY):
+    values, is_on_one_cpu = read(array), on_host(array) and len(array.devices()) == 1
+    if values is None or (is_on_one_cpu and values.dtype.name not in _JAX_ONLY):
         return values
     raise SharingError(f"NumPy cannot see the memory of {array.sharding}", "pass copy=None, which gathers it")
 
@@ -206,7 +206,7 @@ def put_on(device: Any) -> Callable[[Array], jax.Array]:
             "wrap a gymnasium.vector.VectorEnv; or pass a sharding over jax.local_devices()",
         )
 
-    def put(array: Array) -> jax.Array:
+    def put(array: Array) -> Any:
         refuse_if_forked()
         return jax.device_put(array, device)
 

@@ -16,9 +16,7 @@ from arrayferry._core.framework import Framework, Source, Target
 
 _DTYPES = STANDARD | ML_DTYPES
 _SOURCE = Source(read=lambda array: array, view=lambda array: array)
-_TARGET = Target(
-    take=np.asarray, share=np.asarray, needs=("byte-order",), dtypes=lambda: _DTYPES, as_is=STANDARD
-)
+_TARGET = Target(take=np.asarray, share=np.asarray, dtypes=lambda: _DTYPES, as_is=STANDARD)
 
 
 class NumPy(Framework):

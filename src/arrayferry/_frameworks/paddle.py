@@ -15,82 +15,89 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arrayferry._core.dtypes import ML_DTYPES, STANDARD
-from arrayferry._core.framework import Array, Devices, Framework
-from arrayferry._core.ownership import obstacle_to_sharing
-from arrayferry.errors import DeviceError, NotInstalledError, SharingError, UnsupportedError
+from arrayferry._core.dtypes import ML_DTYPES, STANDARD, ml_dtype
+from arrayferry._core.framework import Array, Framework, Source, Target, no_view
+from arrayferry._core.ownership import STRIDED
+from arrayferry.errors import NotInstalledError, UnsupportedError
 
 if TYPE_CHECKING:
     import paddle
 
-__all__ = ["FRAMEWORK"]
+
+class Paddle(Framework):
+    """Paddle's tensors, and its devices, which are known by their names."""
+
+    name, modules = "paddle", ("paddle",)
+    arrays = ("paddle:Tensor", "paddle.pir:Value", "paddle.static:Variable")
+    distributions = ("paddlepaddle", "paddlepaddle-gpu")
+
+    def source(self, cls: type) -> Source:
+        """Return how tensors are read: by DLPack, moved to the CPU."""
+        return Source(read=read, view=view, device_of=device_of)
+
+    def target(self, device: str | None) -> Target:
+        """Return how tensors are made on a device, by default on Paddle's current one."""
+        import paddle
+
+        return Target(
+            take=lambda array: as_tensor(array).to(device or paddle.get_device()),
+            dtypes=dtypes,
+            defaults=defaults,
+            from_bits=lambda bits, name: bits.view(name),
+            share=as_tensor if device in (None, "cpu") else None,
+            needs=STRIDED,
+            holds=lambda tensor: device in (None, device_of(tensor)),
+        )
+
+    def find_device(self, spec: Any) -> str | None:
+        """Return the name of a device that tensors can be made on, such as `"cpu"` or `"gpu:0"`."""
+        if spec is None:
+            return None
+        try:
+            return _short_name(as_tensor(np.zeros(1)).to(_short_name(spec)).place)
+        except Exception as error:  # a build without that device raises AttributeError, among others
+            raise self.no_device(spec) from error
+
+    def device_names(self) -> tuple[str, ...]:
+        """Return the names of the CPU and of the accelerators."""
+        import paddle
+
+        return tuple(dict.fromkeys(["cpu", *paddle.device.get_available_device()]))
+
+    def before_import(self) -> None:
+        """Refuse to import Paddle into a process that has TensorFlow: they clash, and the process crashes."""
+        if "tensorflow" in sys.modules:
+            what = "paddle cannot be imported after tensorflow: the process would crash"
+            raise NotInstalledError(what, "import paddle first, before tensorflow and what imports it")
 
 
-def to_numpy(tensor: paddle.Tensor, share: bool) -> Array | None:
+def read(tensor: paddle.Tensor) -> Array | None:
     """Return a view of the tensor's memory, or a fresh array where it is not on the CPU."""
     _refuse_if_no_values(tensor)
-    if share and not tensor.place.is_cpu_place():
-        raise SharingError(f"NumPy cannot see the memory of {tensor.place}", "pass copy=None")
-    name = _dtype_name(tensor.dtype)
-    tensor = tensor.detach().cpu()
+    name, plain = _dtype_name(tensor.dtype), tensor.detach().cpu()
     if name in STANDARD:
-        return np.from_dlpack(tensor)
-    return _extended_to_numpy(tensor, name, share) if name in ML_DTYPES else None
+        return np.from_dlpack(plain)
+    if (dtype := ml_dtype(name)) is not None:
+        return np.from_dlpack(plain.view("int16" if dtype.itemsize == 2 else "uint8")).view(dtype)
+    return np.from_dlpack(plain.astype("float32")) if name in ML_DTYPES else None
 
 
-def _extended_to_numpy(tensor: paddle.Tensor, name: str, share: bool) -> Array:
-    """Return an array whose dtype NumPy has only through ml_dtypes; without ml_dtypes, as float32."""
-    try:
-        import ml_dtypes
-    except ImportError:
-        if share:
-            raise SharingError(f"NumPy has no {name} without ml_dtypes", "pip install ml_dtypes") from None
-        return np.from_dlpack(tensor.astype("float32"))
-    bits = "int16" if tensor.element_size() == 2 else "uint8"
-    return np.from_dlpack(tensor.view(bits)).view(getattr(ml_dtypes, name))
+def view(tensor: paddle.Tensor) -> Array:
+    """Return a view of the tensor's memory."""
+    _refuse_if_no_values(tensor)
+    name = _dtype_name(tensor.dtype)
+    has_dtype = name in STANDARD or ml_dtype(name) is not None
+    values = read(tensor) if has_dtype and tensor.place.is_cpu_place() else None
+    return no_view(tensor) if values is None else values
 
 
-def _dtype_name(dtype: Any) -> str:
-    return str(dtype).rpartition(".")[2]
-
-
-def from_numpy(array: Array, device: str | None, share: bool) -> paddle.Tensor:
-    """Return a tensor on the device, by default Paddle's current one; with `share`, on the same memory."""
+def as_tensor(array: Array) -> paddle.Tensor:
+    """Return a tensor on the same memory."""
     import paddle
 
     if not paddle.in_dynamic_mode():
         raise UnsupportedError("Paddle makes no tensors in static mode", "call paddle.disable_static() first")
-    if share:
-        _refuse_if_not_shareable(array, device)
-        return _as_tensor(array)
-    return _as_tensor(array).to(paddle.get_device() if device is None else device)
-
-
-def _as_tensor(array: Array) -> paddle.Tensor:
-    import paddle
-
-    if array.dtype.name in STANDARD:
-        return paddle.from_dlpack(array)
-    bits = np.int16 if array.dtype.itemsize == 2 else np.uint8
-    return paddle.from_dlpack(array.view(bits)).view(array.dtype.name)
-
-
-def find_device(spec: Any) -> str | None:
-    """Return the name of a device that tensors can be made on, such as `"cpu"` or `"gpu:0"`."""
-    if spec is None:
-        return None
-    try:
-        return _short_name(_as_tensor(np.zeros(1)).to(_short_name(spec)).place)
-    except Exception as error:  # a build without that device raises AttributeError, among others
-        hint = f"the devices here are: {', '.join(available_devices())}"
-        raise DeviceError(f"Paddle has no device {str(spec)!r} here", hint) from error
-
-
-def available_devices() -> tuple[str, ...]:
-    """Return the names of the CPU and of the accelerators."""
-    import paddle
-
-    return tuple(dict.fromkeys(["cpu", *paddle.device.get_available_device()]))
+    return paddle.from_dlpack(array)
 
 
 def device_of(tensor: Any) -> str:
@@ -104,8 +111,12 @@ def _short_name(place: Any) -> str:
     return str(place).removeprefix("Place(").removesuffix(")")
 
 
+def _dtype_name(dtype: Any) -> str:
+    return str(dtype).rpartition(".")[2]
+
+
 @cache
-def dtypes(device: str | None) -> frozenset[str]:
+def dtypes() -> frozenset[str]:
     """Return the dtypes that Paddle has, the same on all devices."""
     import paddle
 
@@ -114,19 +125,12 @@ def dtypes(device: str | None) -> frozenset[str]:
     return frozenset(name for name in known if _dtype_name(getattr(paddle, name, "")) == name)
 
 
-def default_dtypes(device: Any) -> dict[type, str]:
+def defaults() -> dict[type, str]:
     """Return the dtypes that `paddle.to_tensor` gives to numbers: floats get Paddle's default dtype."""
     import paddle
 
-    default = _dtype_name(paddle.get_default_dtype())
-    return {int: "int64", float: default, complex: "complex128" if default == "float64" else "complex64"}
-
-
-def before_import() -> None:
-    """Refuse to import Paddle into a process that has TensorFlow: the two clash, and the process crashes."""
-    if "tensorflow" in sys.modules:
-        what = "paddle cannot be imported after tensorflow: the process would crash"
-        raise NotInstalledError(what, "import paddle first, before tensorflow and what imports it")
+    name = _dtype_name(paddle.get_default_dtype())
+    return {int: "int64", float: name, complex: "complex128" if name == "float64" else "complex64"}
 
 
 def _refuse_if_no_values(tensor: Any) -> None:
@@ -140,23 +144,3 @@ def _refuse_if_no_values(tensor: Any) -> None:
     if not tensor.is_dense():
         kind, instead = ("sparse", ".to_dense()") if tensor.is_sparse() else ("distributed", ".full_tensor()")
         raise UnsupportedError(f"a {kind} tensor cannot be converted", f"call {instead} first")
-
-
-def _refuse_if_not_shareable(array: Array, device: str | None) -> None:
-    elsewhere = device not in (None, "cpu")
-    if obstacle := f"it is not on {device}" if elsewhere else obstacle_to_sharing(array):
-        raise SharingError(f"Paddle cannot share this memory: {obstacle}", "pass copy=None")
-
-
-FRAMEWORK = Framework(
-    name="paddle",
-    modules=("paddle",),
-    arrays=("paddle:Tensor", "paddle.pir:Value", "paddle.static:Variable"),
-    to_numpy=to_numpy,
-    from_numpy=from_numpy,
-    dtypes=dtypes,
-    default_dtypes=default_dtypes,
-    devices=Devices(find=find_device, available=available_devices, of=device_of),
-    distributions=("paddlepaddle", "paddlepaddle-gpu"),
-    before_import=before_import,
-)

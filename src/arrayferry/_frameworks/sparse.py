@@ -10,57 +10,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from arrayferry._core.dtypes import STANDARD, cast_for
-from arrayferry._core.framework import Array, Devices, Framework, only_cpu
-from arrayferry.errors import SharingError
+from arrayferry._core.dtypes import STANDARD
+from arrayferry._core.framework import Framework, Source, Target
 
 if TYPE_CHECKING:
     import sparse
 
-__all__ = ["FRAMEWORK"]
+
+class Sparse(Framework):
+    """Sparse's arrays, which are all on the CPU."""
+
+    name, modules, arrays = "sparse", ("sparse",), ("sparse:SparseArray",)
+    distributions = ("sparse",)
+
+    def source(self, cls: type) -> Source:
+        """Return how its arrays are read: they are made dense."""
+        return Source(read=lambda array: array.todense())
+
+    def target(self, device: Any) -> Target:
+        """Return how its arrays are made: of the coordinates and values of everything that is not zero."""
+        import sparse
+
+        return Target(take=sparse.COO.from_numpy, dtypes=lambda: STANDARD, within=copy)
 
 
-def to_numpy(array: sparse.SparseArray, share: bool) -> Array:
-    """Return a fresh dense array."""
-    if share:
-        raise SharingError(
-            "a sparse array has no dense memory to share", "pass copy=None, which makes it dense"
-        )
-    dense: Array = array.todense()
-    return dense
-
-
-def from_numpy(array: Array, device: Any, share: bool) -> sparse.COO:
-    """Return the coordinates and values of everything that is not zero."""
-    import sparse
-
-    if share:
-        raise SharingError("a sparse array cannot share dense memory", "pass copy=None")
-    return sparse.COO.from_numpy(array)
-
-
-def copy_within(
-    array: sparse.SparseArray, device: Any, dtype: str | None, share: bool
-) -> sparse.SparseArray | None:
-    """Return a copy in the same format; with `share`, the array itself."""
-    cast = cast_for(array.dtype, STANDARD, dtype)
-    if cast is None:
+def copy(array: sparse.SparseArray, dtype: str | None) -> sparse.SparseArray | None:
+    """Return a copy in the same format; None if its dtype has no counterpart."""
+    new = dtype or array.dtype.name
+    if new not in STANDARD:
         return None
-    if share:
-        if not cast.same:
-            raise SharingError(f"{array.dtype} is not {cast.dtype}", "pass copy=None, which converts it")
-        return array
-    return array.copy() if cast.same else array.astype(cast.dtype)
-
-
-FRAMEWORK = Framework(
-    name="sparse",
-    modules=("sparse",),
-    arrays=("sparse:SparseArray",),
-    to_numpy=to_numpy,
-    from_numpy=from_numpy,
-    dtypes=lambda device: STANDARD,
-    devices=Devices(find=only_cpu("sparse")),
-    copy_within=copy_within,
-    distributions=("sparse",),
-)
+    return array.copy() if array.dtype == new else array.astype(new)

@@ -78,9 +78,9 @@ class Torch(Framework):
         if speedups is None or cls is not torch.Tensor:
             return source
         # Of tensors whose memory is missing, `numpy()` would show garbage: the C code compares.
-        storage = torch.UntypedStorage.data_ptr
-        reader = speedups.ArrayReader(torch.Tensor.numpy, torch.Tensor.untyped_storage, storage)
-        return source._replace(fast_copy=reader.copy, fast_view=reader.view)
+        ways = torch.Tensor.numpy, torch.Tensor.untyped_storage, torch.UntypedStorage.data_ptr
+        copier, viewer = (speedups.array_reader(*ways, copies) for copies in (True, False))
+        return source._replace(fast_copy=copier, fast_view=viewer)
 
     def target(self, device: Any) -> Target:
         """Return how tensors are made on a device: by `torch.from_numpy`, then moved."""

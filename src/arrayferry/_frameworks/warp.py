@@ -11,40 +11,85 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from arrayferry._core.dtypes import STANDARD, dtype_name
-from arrayferry._core.framework import Array, Devices, Framework
-from arrayferry.errors import DeviceError, SharingError, UnsupportedError
-
-if TYPE_CHECKING:
-    import warp as wp
-
-__all__ = ["FRAMEWORK"]
+from arrayferry._core.dtypes import STANDARD
+from arrayferry._core.framework import Array, Framework, Source, Target, no_view
+from arrayferry._core.ownership import STRIDED
+from arrayferry.errors import SharingError, UnsupportedError
 
 _MOST_DIMENSIONS = 4
 _DTYPES = STANDARD - {"complex64", "complex128"}
 
 
-def to_numpy(array: Any, share: bool) -> Array:
-    """Return a view of an array on the CPU, or a fresh array."""
-    if _is_scalar(array):
-        if share:
-            raise SharingError(
-                f"a wp.{type(array).__name__} is a number, and numbers share nothing", "pass copy=None"
-            )
-        return _from_scalar(array.value, type(array).__name__)
-    if share and not (array.device.is_cpu and _sees_memory(array)):
-        raise SharingError(f"NumPy cannot see the memory of this {type(array).__name__}", "pass copy=None")
-    found: Array = array.numpy()
-    return found
+class Warp(Framework):
+    """Warp's arrays and scalars, and its devices."""
+
+    name, modules = "warp", ("warp",)
+    # Its scalars too, which stand for 0-d arrays.
+    arrays = ("warp:array", "warp:indexedarray", *(f"warp:{name}" for name in sorted({*_DTYPES, "bfloat16"})))
+    distributions = ("warp-lang",)
+
+    def source(self, cls: type) -> Source:
+        """Return how its arrays are read; an `indexedarray` must be gathered, and has no view."""
+        import warp as wp
+
+        if not issubclass(cls, (wp.array, wp.indexedarray)):
+            return Source(read=read_scalar)
+        return Source(
+            read=lambda array: array.numpy(),
+            view=view if issubclass(cls, wp.array) else no_view,
+            device_of=lambda array: array.device,
+            on_host=lambda array: bool(array.device.is_cpu),
+        )
+
+    def target(self, device: Any) -> Target:
+        """Return how its arrays are made on a device, by default on Warp's current one."""
+        import warp as wp
+
+        # Of versions that have it, bfloat16 too.
+        dtypes = _DTYPES | {"bfloat16"} if hasattr(wp, "bfloat16") else _DTYPES
+        return Target(
+            take=partial(take, device),
+            dtypes=lambda: dtypes,
+            share=partial(share, device),
+            needs=STRIDED,
+            within=partial(copy_to, device),
+            holds=lambda array: _is_scalar(array) or device in (None, array.device),
+            alias=wp.from_dlpack,
+            can_alias=lambda device_type: device_type == 2 and len(self.device_names()) > 1,
+        )
+
+    def find_device(self, spec: Any) -> Any:
+        """Return a `wp.Device` for a name such as `"cpu"` or `"cuda:0"`."""
+        import warp as wp
+
+        if spec is None:
+            return None
+        try:
+            return wp.get_device(spec)
+        except (ValueError, RuntimeError) as error:
+            raise self.no_device(spec) from error
+
+    def device_name(self, device: Any) -> str:
+        """Return a name such as `"cuda:0"`."""
+        return str(device.alias)
+
+    def device_names(self) -> tuple[str, ...]:
+        """Return the names of the CPU and of all GPUs."""
+        import warp as wp
+
+        return tuple(map(self.device_name, wp.get_devices()))
 
 
-def _from_scalar(value: Any, dtype: str) -> Array:
-    if dtype in _DTYPES:
-        return np.array(value, dtype)
+def read_scalar(scalar: Any) -> Array:
+    """Return a 0-d array."""
+    value, name = scalar.value, type(scalar).__name__
+    if name in _DTYPES:
+        return np.array(value, name)
     from ml_dtypes import bfloat16
 
     if value == value:
@@ -54,118 +99,48 @@ def _from_scalar(value: Any, dtype: str) -> Array:
     return halves.astype(np.uint16).view(bfloat16)
 
 
-def _is_scalar(array: Any) -> bool:
-    return not hasattr(array, "shape")
+def view(array: Any) -> Array:
+    """Return a view of an array on the CPU."""
+    return array.numpy() if array.device.is_cpu else no_view(array)
 
 
-def _sees_memory(array: Any) -> bool:
-    import warp as wp
-
-    return isinstance(array, wp.array)  # not an indexedarray, which would have to be gathered
-
-
-def from_numpy(array: Array, device: Any, share: bool) -> Any:
+def take(device: Any, array: Array) -> Any:
     """Return an array on the same memory, or a complete copy on the GPU; for a 0-d array, a scalar."""
     import warp as wp
 
-    there = wp.get_device(device)
-    if share and not (there.is_cpu and array.flags.writeable):
-        why = "it is read-only" if there.is_cpu else f"it is not on {there}"
-        raise SharingError(f"Warp cannot share this memory: {why}", "pass copy=None")
     if array.ndim > _MOST_DIMENSIONS:
         what = f"this array has {array.ndim} dimensions, but Warp's have {_MOST_DIMENSIONS} at most"
         raise UnsupportedError(what, "reshape it before it is converted")
     if array.ndim == 0:
-        if share:
-            raise SharingError("Warp has no 0-d arrays, and its numbers share nothing", "pass copy=None")
         return getattr(wp, array.dtype.name)(array.item())
+    there = wp.get_device(device)
     return wp.array(array, device=there, copy=not there.is_cpu)
 
 
-def copy_within(array: Any, device: Any, dtype: str | None, share: bool) -> Any:
-    """Return a complete copy of the same Warp type; with `share`, the array itself."""
+def share(device: Any, array: Array) -> Any:
+    """Return an array on the same memory."""
+    import warp as wp
+
+    if array.ndim == 0:
+        raise SharingError("Warp has no 0-d arrays, and its numbers share nothing", "pass copy=None")
+    if not wp.get_device(device).is_cpu:
+        what = f"Warp cannot share this memory: it is not on {wp.get_device(device)}"
+        raise SharingError(what, "pass copy=None")
+    return take(device, array)
+
+
+def copy_to(device: Any, array: Any, dtype: str | None) -> Any:
+    """Return a complete copy of the same Warp type on a device."""
     import warp as wp
 
     if _is_scalar(array):
         return array if dtype is None else getattr(wp, dtype)(array.value)
-    casts = dtype is not None and dtype != dtype_name(array.dtype)
     there = array.device if device is None else device
-    if share:
-        if casts or there != array.device:
-            name = dtype_name(array.dtype)
-            what = f"{name} on {array.device} is not {dtype or name} on {there}"
-            raise SharingError(what, "pass copy=None, which converts it")
-        return array
-    copy = (
-        wp.array(array.numpy().astype(dtype), device=there)
-        if casts
-        else wp.clone(array, device=there, requires_grad=False)
-    )
+    same = array if dtype is None else wp.array(array.numpy().astype(dtype), device=array.device)
+    copy = wp.clone(same, device=there, requires_grad=False)
     wp.synchronize_device(there)
     return copy
 
 
-def from_dlpack(array: Any) -> wp.array[Any]:
-    """Return an array on the same device memory."""
-    import warp as wp
-
-    return wp.from_dlpack(array)
-
-
-def find_device(spec: Any) -> Any:
-    """Return a `wp.Device` for a name such as `"cpu"` or `"cuda:0"`."""
-    import warp as wp
-
-    if spec is None:
-        return None
-    try:
-        return wp.get_device(spec)
-    except (ValueError, RuntimeError) as error:
-        hint = f"the devices here are: {', '.join(available_devices())}"
-        raise DeviceError(f"Warp has no device {str(spec)!r} here", hint) from error
-
-
-def device_name(device: Any) -> str:
-    """Return a name such as `"cuda:0"`."""
-    return str(device.alias)
-
-
-def available_devices() -> tuple[str, ...]:
-    """Return the names of the CPU and of all GPUs."""
-    import warp as wp
-
-    return tuple(device.alias for device in wp.get_devices())
-
-
-def on_host(array: Any) -> bool:
-    """Return False for an array on a GPU."""
-    return _is_scalar(array) or bool(array.device.is_cpu)
-
-
-def dtypes(device: Any) -> frozenset[str]:
-    """Return NumPy's dtypes except the complex ones, and bfloat16 in versions that have it."""
-    import warp as wp
-
-    return _DTYPES | {"bfloat16"} if hasattr(wp, "bfloat16") else _DTYPES
-
-
-FRAMEWORK = Framework(
-    name="warp",
-    modules=("warp",),
-    # Its scalars too, which stand for 0-d arrays.
-    arrays=("warp:array", "warp:indexedarray", *(f"warp:{name}" for name in sorted({*_DTYPES, "bfloat16"}))),
-    to_numpy=to_numpy,
-    from_numpy=from_numpy,
-    dtypes=dtypes,
-    devices=Devices(
-        find=find_device,
-        name=device_name,
-        available=available_devices,
-        of=lambda array: None if _is_scalar(array) else array.device,
-        on_host=on_host,
-        reads=lambda device_type: device_type == 2 and any(name != "cpu" for name in available_devices()),
-    ),
-    copy_within=copy_within,
-    from_dlpack=from_dlpack,
-    distributions=("warp-lang",),
-)
+def _is_scalar(array: Any) -> bool:
+    return not hasattr(array, "shape")

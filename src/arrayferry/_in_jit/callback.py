@@ -38,7 +38,7 @@ def _keep_thread_state() -> None:
     On Python 3.15 each callback gets a new state all the same; once this is noticed, no more are kept.
     """
     global _kept
-    if hasattr(_thread, "is_kept") or _kept is None:
+    if _kept is None:
         return
     if (number := threading.get_native_id()) in _kept:
         _kept = None
@@ -84,18 +84,33 @@ def _stop_rollouts() -> None:
         now = monotonic()
 
 
-def _run(function: Function, outs: list[Array], args: list[Array]) -> None:
-    """Call a function on the host."""
-    _keep_thread_state()
-    number = id(function)
-    if number in _stopped:
-        _last.pop(number, None)
-        _never.acquire(timeout=10 * _PATIENCE)
-    _last[number] = _ACTIVE
-    try:
-        function(outs, *args)
-    finally:
-        _last[number] = monotonic()
+def _on_host(function: Function) -> Callable[[list[Array], list[Array]], None]:
+    """Return a function that calls another on the host, with the `jax_enable_x64` of the traced code.
+
+    XLA's threads do not have the setting of a `with jax.enable_x64(...)` around the code.
+    """
+    import jax
+
+    number, config, is_wide = id(function), jax.config, jax.config.jax_enable_x64  # type: ignore[attr-defined]
+
+    def run(outs: list[Array], args: list[Array]) -> None:
+        if not hasattr(_thread, "is_kept"):
+            _keep_thread_state()
+        if number in _stopped:
+            _last.pop(number, None)
+            _never.acquire(timeout=10 * _PATIENCE)
+        _last[number] = _ACTIVE
+        try:
+            if config.jax_enable_x64 == is_wide:  # type: ignore[attr-defined]
+                function(outs, *args)
+            else:
+                own: Any = jax if hasattr(jax, "enable_x64") else jax.experimental  # before JAX 0.8
+                with own.enable_x64(is_wide):
+                    function(outs, *args)
+        finally:
+            _last[number] = monotonic()
+
+    return run
 
 
 # ---- the callbacks -------------------------------------------------------------------------------------
@@ -148,13 +163,25 @@ def via_io_callback(function: Function, declared: list[Leaf], *args: Any) -> Any
     import jax
     from jax.experimental import io_callback
 
+    run = _on_host(function)
+    given = [Leaf("", arg.shape, arg.dtype) for arg in args]
+
     def call(*args: Any) -> list[Array]:
         outs = [np.empty(leaf.shape, leaf.dtype) for leaf in declared]
-        _run(function, outs, [*map(np.asarray, args)])
-        return outs
+        run(outs, [np.asarray(arg).view(leaf.dtype).reshape(leaf.shape) for arg, leaf in zip(args, given)])
+        return [out.reshape(*out.shape, 1).view("uint32") if _is_wide(out) else out for out in outs]
 
+    # JAX would halve 64-bit values in a thread without `jax_enable_x64`: they travel as words.
+    bits: Any = jax.lax.bitcast_convert_type
+    words: Any = lambda arrays: [bits(one, "uint32") if _is_wide(one) else one for one in arrays]  # noqa: E731
+    results = io_callback(call, jax.eval_shape(words, _structs(declared)), *words(args))
+    results = [bits(out, leaf.dtype) if _is_wide(leaf) else out for out, leaf in zip(results, declared)]
     # A program for many devices that is nothing but a callback returns arrays that no other program takes.
-    return jax.lax.optimization_barrier(io_callback(call, _structs(declared), *args))  # type: ignore[no-untyped-call]
+    return jax.lax.optimization_barrier(results)  # type: ignore[no-untyped-call]
+
+
+def _is_wide(leaf: Any) -> bool:
+    return leaf.dtype.name in ("float64", "int64", "uint64")
 
 
 def by_buffers(function: Function, declared: list[Leaf], *args: Any) -> Any:
@@ -164,8 +191,10 @@ def by_buffers(function: Function, declared: list[Leaf], *args: Any) -> Any:
     """
     from jax.experimental.buffer_callback import buffer_callback
 
+    run = _on_host(function)
+
     def call(context: Any, outs: list[Any], *args: Any) -> None:
-        _run(function, [out.__array__() for out in outs], [arg.__array__() for arg in args])
+        run([out.__array__() for out in outs], [arg.__array__() for arg in args])
 
     aliases = {0: 0} if declared else {}
     structs = _structs(declared)

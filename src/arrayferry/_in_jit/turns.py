@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -70,14 +71,14 @@ class Turns:
 
 def turns_of(base: Any) -> Turns:
     """Return the turns of an environment without wrappers, which are counted from now on."""
-    known: Turns | None = vars(base).get("_in_jit_turns")
-    if known is not None:
-        return known
-    vars(base)["_in_jit_turns"] = turns = Turns()  # past a `__setattr__` that refuses
+    # Past a `__setattr__` that refuses, and not by `vars()`, which makes every attribute slower to read.
+    with suppress(AttributeError):
+        return object.__getattribute__(base, "_in_jit_turns")  # type: ignore[no-any-return]
+    object.__setattr__(base, "_in_jit_turns", turns := Turns())
     for env in (base, *(env.unwrapped for env in (base.envs if isinstance(base, SyncVectorEnv) else ()))):
         for name in _CHANGING:
             if callable(getattr(type(env), name, None)):
-                vars(env)[name] = partial(_counted, turns, getattr(env, name))
+                object.__setattr__(env, name, partial(_counted, turns, getattr(env, name)))
     return turns
 
 

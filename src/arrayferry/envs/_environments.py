@@ -225,8 +225,6 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take a step in all environments, with actions in NumPy or JAX."""
-        import jax
-
         out: Outcome
         leaves = self._carried("step()")
         # The actions of environments that are now reset count for nothing.
@@ -238,9 +236,12 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
             out = shown.read(0)
         else:
             kept, out, shown = self._engine.step(leaves, members)
-        any_over, refused, any_done = np.asarray(untraced(out.status)).tolist()
+            untraced(out.status)
+        any_over, refused, any_done = np.asarray(out.status).tolist()
         self._leaves = kept
         if refused >= 0:
+            import jax
+
             action = jax.tree.map(lambda leaf: np.asarray(leaf)[refused].tolist(), members)
             what = f"action[{refused}] is {action}, which is not in {self.single_action_space}"
             raise gym.error.InvalidAction(what)

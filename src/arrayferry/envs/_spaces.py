@@ -99,9 +99,9 @@ def as_action(members: Any, action: Any, path: str = "action", ignored: Any = Fa
 
 def untraced(array: Any) -> Any:
     """Return an array, unless it stands for one in a function that JAX traces."""
-    from jax.core import Tracer
+    import jax  # `from jax.core import` would take ten times as long
 
-    if isinstance(array, Tracer):
+    if isinstance(array, jax.core.Tracer):
         what = "an environment was reset or stepped in a function that JAX traces"
         raise UnsupportedError(what, "call it outside, or use arrayferry.in_jit")
     return array

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from arrayferry._core.convert import convert, is_registered
 from arrayferry._core.dtypes import STANDARD, can_hold, cast_exactly, dtype_name, kind_of
 from arrayferry._core.framework import Framework
 from arrayferry._core.messages import warn_caller, with_article
+from arrayferry._core.objects import Keys, holds
 from arrayferry._core.registry import can_make_arrays, describe, framework_of, source_of
 from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import KEEP, Container, Handler, OnKeep, Slot, key_text, unchanged, walk
@@ -121,7 +121,7 @@ _containers = TypeCache(container_of)
 
 
 def rebuilt(value: Any, change: Callable[[Any, Any], Any], by_name: bool = False) -> Any:
-    """Return a container like this one, with each of its items changed, wherever it keeps them.
+    """Return a container like this one, with each of its items changed.
 
     Args:
         value: a container; anything else comes back as it is.
@@ -131,65 +131,48 @@ def rebuilt(value: Any, change: Callable[[Any, Any], Any], by_name: bool = False
     Raises:
         UnsupportedError: a mapping or sequence does not keep its items where they can be changed.
     """
-    is_objects = isinstance(value, np.ndarray) and value.dtype == object
-    container = OBJECT_ARRAY if is_objects else _containers[type(value)]
-    if container is None:
+    if _container(value) is None:
         return value
-    keys, values = container.flatten(value)
-    parts, is_positional = [*values], is_objects or (isinstance(value, Sequence) and not by_name)
-    if isinstance(value, MappingProxyType):  # a view of another container
-        return container.unflatten(value, keys, [rebuilt(part, change) for part in parts])
-    names = range(len(parts)) if is_positional or not keys else [*keys]
-    n_items = getattr(keys, "n_items", len(parts))
-    if n_items == 0 and isinstance(value, (Mapping, Sequence)):
-        return container.unflatten(value, keys, _with_stored_items(value, parts, change))
-    n_changed = n_items or len(parts)  # an object without items has its attributes
-    new = [change(name, part) for name, part in zip(names, parts[:n_changed])]
-    return container.unflatten(value, keys, new + parts[n_changed:])
+    keys, items = _flatten_items(value)
+    names = range(len(items)) if isinstance(value, (Sequence, np.ndarray)) and not by_name else keys
+    return keys.build([change(name, item) for name, item in zip(names, items)])
 
 
-def _with_stored_items(value: Any, parts: list[Any], change: Callable[[Any, Any], Any]) -> list[Any]:
-    """Return the attributes of a mapping or sequence, with the items that it keeps in them changed."""
-    shown = dict(value.items() if isinstance(value, Mapping) else enumerate(value))
-    missing = set(shown)
-
-    def change_stored(key: Any, item: Any) -> Any:
-        if key not in shown or not (item is shown[key] or isinstance(shown[key], Mapping)):
-            return item  # another part of its state
-        missing.discard(key)
-        return change(key, item)
-
-    def search(part: Any) -> Any:
-        if isinstance(part, Mapping if isinstance(value, Mapping) else (list, tuple)):
-            return rebuilt(part, change_stored)
-        return rebuilt(part, lambda _, one: search(one)) if isinstance(part, (list, tuple)) else part
-
-    new = [search(part) for part in parts]
-    if missing:
-        kind = type(value).__qualname__
-        what = f"{with_article(kind)} does not keep its items where they can be cast"
-        raise UnsupportedError(what, f"arrayferry.register_container({kind}, values=..., build=...)")
-    return new
+def _container(value: Any) -> Container | None:
+    is_objects = isinstance(value, np.ndarray) and value.dtype == object
+    return OBJECT_ARRAY if is_objects else _containers[type(value)]
 
 
-def _flatten_items(old: Any) -> tuple[list[Any], list[Any]]:
-    items: list[tuple[Any, Any]] = []
+def _flatten_items(old: Any) -> tuple[Keys, list[Any]]:
+    """Flatten a container into its items alone; an object that can have none, into its attributes."""
+    container: Any = _container(old)
+    keys, values = container.flatten(old)
+    parts, can_have_items = [*values], isinstance(old, (Mapping, Sequence, np.ndarray))
+    n_items = getattr(keys, "n_items", len(parts)) if can_have_items else len(parts)
+    if can_have_items and not n_items and len(old):  # one of its attributes holds them
+        index = _index_of_store(old, parts)
+        inner, items = _flatten_items(parts[index])
+        before, after = parts[:index], parts[index + 1 :]
+        return Keys(
+            inner, lambda new: container.unflatten(old, keys, [*before, inner.build(new), *after])
+        ), items
+    names = [*keys][:n_items] or range(n_items)
+    return Keys(names, lambda new: container.unflatten(old, keys, new + parts[n_items:])), parts[:n_items]
 
-    def note(*item: Any) -> Any:
-        items.append(item)
-        return item[1]
 
-    rebuilt(old, note)
-    return [key for key, _ in items], [value for _, value in items]
-
-
-def _unflatten_items(old: Any, keys: list[Any], new: list[Any]) -> Any:
-    rest = iter(new)
-    return rebuilt(old, lambda key, item: next(rest))
+def _index_of_store(old: Any, parts: list[Any]) -> int:
+    shown = dict(old.items() if isinstance(old, Mapping) else enumerate(old))
+    for index, part in enumerate(parts):
+        store = dict(enumerate(part)) if isinstance(part, list) else part
+        if isinstance(store, dict) and holds(store, shown):
+            return index
+    kind = type(old).__qualname__
+    what = f"{with_article(kind)} does not keep its items where they can be cast"
+    raise UnsupportedError(what, f"arrayferry.register_container({kind}, values=..., build=...)")
 
 
 # Any container, without what it carries besides its items, such as a `default_factory`.
-_ITEMS = Container(_flatten_items, _unflatten_items)
+_ITEMS = Container(_flatten_items, lambda old, keys, new: keys.build(new))
 
 
 def visitor(visit: Callable[[Any, bool], Any], *, of_objects: bool = True) -> TypeCache:

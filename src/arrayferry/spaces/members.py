@@ -12,6 +12,7 @@ from gymnasium import spaces
 
 from arrayferry._core.convert import Converter, keeping_numbers
 from arrayferry._core.dtypes import can_hold, cast_exactly, cast_for, dtype_name, promotes
+from arrayferry._core.interruptions import is_from_handler
 from arrayferry._core.registry import describe
 from arrayferry._core.walk import key_text
 from arrayferry.errors import FerryError, SharingError
@@ -155,7 +156,9 @@ def _(space: spaces.OneOf[Any], to_env: Converter) -> Caster:
             return which, *_parts([(1, casters[which])], value).values()
         except SharingError:
             raise
-        except (TypeError, ValueError, IndexError):
+        except (TypeError, ValueError, IndexError) as error:
+            if is_from_handler(error):
+                raise
             return value
 
     return cast
@@ -190,7 +193,9 @@ def stacked(value: Any, dtype: np.dtype[Any] | None = None) -> Any:
     try:
         numbers = to_numpy(value)
         array = np.asarray(numbers)
-    except (ValueError, TypeError, FerryError):
+    except (ValueError, TypeError, FerryError) as error:
+        if is_from_handler(error):
+            raise
         return value
     if array.dtype.kind not in "biufc":
         return value

@@ -7,7 +7,7 @@ To run each check as a test of its own, use `@pytest.mark.parametrize("check", C
 `check("numpy")`. `SEPARATE` names the frameworks that may crash others in the same process.
 
     >>> CHECKS[0].__name__, sorted(SEPARATE)
-    ('check_leaves', ['paddle', 'tensorflow'])
+    ('check_arrays', ['paddle', 'tensorflow'])
 
 `LAYOUTS` has, by name, functions that return the values of an array in another layout:
 

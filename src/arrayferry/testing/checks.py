@@ -6,13 +6,14 @@ import pickle
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from arrayferry._core.convert import Converter, convert
 from arrayferry._core.dtypes import cast_for, dtype_name
-from arrayferry._core.framework import Array
+from arrayferry._core.framework import Array, Target
 from arrayferry._core.registry import find_framework, framework_of, frameworks
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 from arrayferry.testing.values import LAYOUTS, all_dtypes, at_offset, bits, edges, in_numpy, overwrite
@@ -22,6 +23,33 @@ __all__ = ["CHECKS", "SEPARATE", "check_framework"]
 # Frameworks that may crash others in the same process: pairs with them are checked only where they are
 # already imported.
 SEPARATE = frozenset({"tensorflow", "paddle"})
+
+
+def check_arrays(name: str) -> None:
+    """Check what all else relies on: an array is of a registered type, and has a dtype and a shape."""
+    framework, target = find_framework(name), _target(name)
+    for function in "take", "dtypes", "defaults":
+        _expect(callable(getattr(target, function)), f"Target.{function} has to be a function")
+    for dtype in target.dtypes():
+        with suppress(TypeError):  # a dtype that NumPy does not have, such as int4
+            _expect(np.dtype(dtype).name == dtype, f"Target.dtypes has to have names, not {dtype!r}")
+    _expect(not target.dtypes().isdisjoint(all_dtypes()), "Target.dtypes has no dtype that NumPy has")
+    _expect(target.as_is <= target.dtypes(), "Target.as_is has to be a part of Target.dtypes")
+    source = _sample(name)
+    array, dtype = target.take(source.copy()), source.dtype.name
+    kind = type(array).__name__
+    _expect(
+        framework_of(type(array)) is framework,
+        f"Target.take returns a {kind}: Framework.arrays has to name {type(array).__module__}:{kind}",
+    )
+    for attribute in "dtype", "shape":
+        _expect(hasattr(array, attribute), f"a {kind} has to have a {attribute}")
+    _expect(dtype_name(array.dtype) == dtype, f"the dtype of a {dtype} {kind} is called {array.dtype}")
+    _expect(tuple(array.shape) == source.shape, f"the shape of a {source.shape} {kind} is {array.shape}")
+    values = framework.source(type(array)).read(array)
+    _expect(
+        isinstance(values, np.ndarray), f"Source.read returns a {type(values).__name__}, not a NumPy array"
+    )
 
 
 def check_leaves(name: str) -> None:
@@ -38,28 +66,32 @@ def check_leaves(name: str) -> None:
             _expect(same and not np.shares_memory(result, leaf), f"{leaf!r} has to be copied, not {result!r}")
         else:
             _expect(result is leaf, f"{leaf!r} has to stay the same object, but became {result!r}")
-    for dtype in find_framework(name).dtypes(None).intersection(all_dtypes()):
+    for dtype in _target(name).dtypes().intersection(all_dtypes()) if _has_0d(name) else ():
         scalar = edges(dtype)[1, 1]
         _expect_array(convert(scalar, name), name, np.asarray(scalar), f"the scalar {scalar!r}")
 
 
 def check_scalars(name: str) -> None:
     """Check that a number becomes a strongly typed 0-d array of the default dtype, or raises if too large."""
-    defaults = find_framework(name).default_dtypes(None)
-    available = find_framework(name).dtypes(None)
-    for number in 3, -1, 0.25, -0.0, 1.5 - 2j:
-        result = convert(number, name)
-        if cast_for(np.asarray(number).dtype, available) is None:
-            _expect(result is number, f"{number!r} has no counterpart, so it has to stay as it is")
-            continue
-        _expect_array(result, name, np.asarray(number, defaults[type(number)]), repr(number))
-        _expect(not getattr(result, "weak_type", False), f"{number!r} became weakly typed")
-    _expect_error(OverflowError, lambda: convert([2**70], name), str(2**70), "value[0]")
+    if not _has_0d(name):
+        return
+    defaults, available = _target(name).defaults(), _target(name).dtypes()
+    for number in 3, -1, 0.25, -0.0, 1.5 - 2j, 2**70:
+        cast = cast_for(np.dtype(type(number)), available, defaults[type(number)])
+        if cast is None:
+            kept = convert(number, name)
+            _expect(kept is number, f"{number!r} has no counterpart, so it has to stay as it is")
+        elif number == 2**70:
+            _expect_error(OverflowError, lambda: convert([2**70], name), str(2**70), "value[0]")
+        else:
+            result = convert(number, name)
+            _expect_array(result, name, np.asarray(number, cast.dtype), repr(number))
+            _expect(not getattr(result, "weak_type", False), f"{number!r} became weakly typed")
 
 
 def check_dtypes(name: str) -> None:
     """Check that an array keeps all bits where the framework has its dtype, and its values otherwise."""
-    available = find_framework(name).dtypes(None)
+    available = _target(name).dtypes()
     for dtype in all_dtypes():
         source = edges(dtype)
         if dtype not in available:
@@ -74,8 +106,11 @@ def check_dtypes(name: str) -> None:
 
 def check_layouts(name: str) -> None:
     """Check that the values arrive, however the source is laid out in memory."""
+    available = _target(name).dtypes().intersection(all_dtypes())
     for layout, lay_out in LAYOUTS.items():
-        for dtype in {"uint8", "float32", "int32", "bool"} & find_framework(name).dtypes(None):
+        if layout == "0-d" and not _has_0d(name):
+            continue
+        for dtype in {"uint8", "float32", "int32", "bool"} & available or available:
             source = lay_out(edges(dtype))
             _expect_array(convert(source, name), name, source, f"{dtype}, {layout}")
 
@@ -108,45 +143,42 @@ def check_sharing(name: str) -> None:
 
 def check_containers(name: str) -> None:
     """Check that arrays are converted in containers, which keep their type."""
-    array = edges("float32")
+    array = _sample(name)
     objects = np.array([array, "text"], object)
     for old in {"x": array, "y": "text"}, [array, "text"], (array, "text"), deque([array, "text"]), objects:
         new = convert(old, name)
         _expect(type(new) is type(old), f"{type(old).__name__} became {type(new).__name__}")
-        found, text = new.values() if isinstance(new, dict) else new
-        _expect_array(found, name, edges("float32"), f"an array in a {type(old).__name__}")
+        result, text = new.values() if isinstance(new, dict) else new
+        _expect_array(result, name, array, f"an array in a {type(old).__name__}")
         _expect(text == "text", f"'text' became {text!r}")
 
 
 def check_devices(name: str) -> None:
     """Check that every available device works, and that an unknown one raises an error that lists them."""
-    framework, source = find_framework(name), edges("float32")
-    for device in framework.devices.available():
-        result = convert(source, name, device)
-        _expect(tuple(result.shape) == source.shape, f"on {device}: {source!r} became {result!r}")
-        try:
-            _expect(bits(result) == bits(source), f"on {device}: {source!r} became {result!r}")
-        except UnsupportedError as error:  # meta has shapes, but no values
-            _expect(device == "meta", f"on {device}: {error}")
+    names = find_framework(name).device_names()
+    for device in names:
+        source = _sample(name, device)
+        _expect_array(convert(source, name, device), name, source, f"on {device}")
     unknown = "no-such-device:7"
-    _expect_error(DeviceError, lambda: Converter(name, unknown), unknown, *framework.devices.available())
+    _expect_error(DeviceError, lambda: Converter(name, unknown), unknown, *names)
 
 
 def check_pickling(name: str) -> None:
     """Check that a pickled converter does the same, whatever its device."""
-    for device in (None, *find_framework(name).devices.available()):
+    for device in (None, *find_framework(name).device_names()):
         converter = Converter(name, device, copy=True, dtypes={"int16": "int32"})
         again = pickle.loads(pickle.dumps(converter))
         same = again.device == converter.device and repr(again) == repr(converter)
         _expect(same, f"{converter!r} came back as {again!r}")
-        found = dtype_name(again(edges("int16")).dtype)
-        _expect(found == "int32", f"{again!r} turned int16 into {found}")
+        cast = cast_for(np.dtype("int16"), converter.target.dtypes(), "int32")
+        wanted, result = "int16" if cast is None else cast.dtype.name, dtype_name(again(edges("int16")).dtype)
+        _expect(result == wanted, f"{again!r} turned int16 into {result}, not {wanted}")
 
 
 def check_pairs(name: str) -> None:
     """Check that arrays go to every installed framework and back bit for bit, and are private."""
     for other in (n for n in frameworks() if n != name and (n not in SEPARATE or n in sys.modules)):
-        common = find_framework(name).dtypes(None) & find_framework(other).dtypes(None)
+        common = _target(name).dtypes() & _target(other).dtypes()
         for dtype in common.intersection(all_dtypes()):
             for start, end in (name, other), (other, name):
                 source = convert(edges(dtype), start)
@@ -156,6 +188,7 @@ def check_pairs(name: str) -> None:
 
 
 CHECKS: tuple[Callable[[str], None], ...] = (
+    check_arrays,
     check_leaves,
     check_scalars,
     check_dtypes,
@@ -182,7 +215,9 @@ def check_framework(name: str) -> None:
         >>> from arrayferry.testing import check_framework
         >>> check_framework("numpy")
     """
-    failures = [failure for check in CHECKS if (failure := _failure(check, name))]
+    failures = [_failure(check_arrays, name)]  # all others would fail for the same reason
+    if not failures[0]:
+        failures = [failure for check in CHECKS if (failure := _failure(check, name))]
     _expect(not failures, "\n".join([f"{name} does not conform:", *failures]))
 
 
@@ -194,12 +229,32 @@ def _failure(check: Callable[[str], None], name: str) -> str:
     return ""
 
 
+def _target(name: str) -> Target:
+    return find_framework(name).target(None)
+
+
+def _sample(name: str, device: str | None = None) -> Array:
+    """Return an array of a dtype that the framework has on a device: of float32, if it is one."""
+    framework = find_framework(name)
+    available = framework.target(framework.find_device(device)).dtypes().intersection(all_dtypes())
+    return edges("float32" if "float32" in available else min(available))
+
+
+def _has_0d(name: str) -> bool:
+    """Return whether the framework has 0-d arrays, or numbers that stand for them; it may refuse them."""
+    try:
+        convert(_sample(name)[0, 0], name)
+    except UnsupportedError:
+        return False
+    return True
+
+
 def _both_ways(name: str) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield targets, each with a function that makes a source for it."""
-    yield name, lambda: at_offset(edges("float32"), 0)
-    yield name, lambda: at_offset(edges("float32"), 4)
-    yield name, lambda: convert(edges("float32"), name)
-    yield "numpy", lambda: convert(edges("float32"), name)
+    yield name, lambda: at_offset(_sample(name), 0)
+    yield name, lambda: at_offset(_sample(name), 4)
+    yield name, lambda: convert(_sample(name), name)
+    yield "numpy", lambda: convert(_sample(name), name)
 
 
 def _share_memory(source: Any, result: Any) -> bool:
@@ -216,8 +271,8 @@ def _expect_array(result: Any, name: str, wanted: Array, what: str) -> None:
     _expect(framework is not None and framework.name == name, f"{what}: it became a {type(result).__name__}")
     # A framework without 0-d arrays has its own types of numbers instead, one for each dtype.
     dtype, shape = getattr(result, "dtype", type(result)), getattr(result, "shape", ())
-    found = f"{dtype_name(dtype)}{tuple(shape)}"
-    _expect(found == f"{wanted.dtype.name}{wanted.shape}", f"{what}: it became {found}")
+    kind = f"{dtype_name(dtype)}{tuple(shape)}"
+    _expect(kind == f"{wanted.dtype.name}{wanted.shape}", f"{what}: it became {kind}")
     _expect(bits(result) == bits(wanted), f"{what}: {wanted!r} became {result!r}")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from arrayferry._core.convert import convert
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
 from arrayferry._core.framework import Array, Framework
-from arrayferry._core.registry import framework_of
+from arrayferry._core.registry import framework_of, source_of
 
 __all__ = ["LAYOUTS", "all_dtypes", "at_offset", "bits", "edges", "in_numpy", "overwrite"]
 
@@ -26,24 +26,25 @@ def bits(array: Any) -> bytes:
         >>> bits(np.array([1, 256], ">i2")) == bits(np.array([1, 256], "<i2"))
         True
     """
-    found = in_numpy(array)
-    return np.asarray(found, found.dtype.newbyteorder("=")).tobytes()
+    values = in_numpy(array)
+    return np.asarray(values, values.dtype.newbyteorder("=")).tobytes()
 
 
 def in_numpy(array: Any) -> Array:
     """Return a NumPy view or copy of any framework's array."""
     if isinstance(array, (np.ndarray, np.generic)):
         return np.asarray(array)
-    found = _framework_of(array).to_numpy(array, False)
-    if found is None:
+    _framework_of(array)
+    values = source_of(array).read(array)
+    if values is None:
         raise AssertionError(f"{array!r} has no counterpart in NumPy")
-    return found
+    return values
 
 
 def _framework_of(array: Any) -> Framework:
     framework = framework_of(type(array))
     if framework is None:
-        raise AssertionError(f"{array!r} is not an array")
+        raise AssertionError(f"{array!r} is not an array of a registered framework")
     return framework
 
 
@@ -62,7 +63,7 @@ def overwrite(array: Any) -> bool:
         overwrite(values)
         try:
             array[...] = convert(values, _framework_of(array))
-        except (TypeError, RuntimeError):  # it is immutable; or cannot be set in this dtype
+        except (TypeError, RuntimeError, ValueError, IndexError):  # it cannot be set: ever, or in this dtype
             return False
         if bits(array) != bits(values):
             raise AssertionError(f"{array!r} ignores what is written to it")

@@ -75,16 +75,16 @@ def live_member_caster(
     """
     space = owner.action_space
     if to_env.framework.name == "numpy" and to_env.copy is not False:
-        now = owner, space, refresh
+        now = owner, "action_space", space, refresh
         if isinstance(space, spaces.Discrete) and space.n <= _FEW and space.start == 0:
             members = [*map(np.dtype(space.dtype).type, range(int(space.n)))]
             if speedups is None:
-                return partial(_cast_integer, members, fallback, *now)
-            return speedups.MemberCaster(_items, fallback, members, None, None, *now).cast  # type: ignore[no-any-return]
+                return partial(_cast_integer, members, fallback, owner, space, refresh)
+            return speedups.member_caster(_items, fallback, members, None, None, *now)  # type: ignore[no-any-return]
         if speedups is not None and isinstance(space, _OF_ARRAYS):
             dtype = np.dtype(space.dtype)
             probes = _viewers if reads_at_once and to_env.copy is None else _copiers
-            return speedups.MemberCaster(probes, fallback, None, cast, dtype, *now).cast  # type: ignore[no-any-return]
+            return speedups.member_caster(probes, fallback, None, cast, dtype, *now)  # type: ignore[no-any-return]
     return lambda action: fallback(action) if owner.action_space is space else refresh(action)
 
 
@@ -94,7 +94,7 @@ _OF_ARRAYS = (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)
 def _cast_integer(
     members: list[Any], fallback: Caster, owner: Any, space: Any, refresh: Caster, action: Any
 ) -> Any:
-    """Make a member of a Discrete space, as `MemberCaster` does in C."""
+    """Make a member of a Discrete space, as `member_caster` does in C."""
     if owner.action_space is not space:
         return refresh(action)
     number, probe = None, _items[type(action)]

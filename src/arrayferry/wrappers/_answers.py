@@ -15,6 +15,7 @@ import numpy as np
 from arrayferry._core.containers import container_of
 from arrayferry._core.convert import Converter
 from arrayferry._core.dtypes import dtype_name
+from arrayferry._core.interruptions import is_from_handler
 from arrayferry._core.messages import warn_caller, with_article
 from arrayferry._core.registry import describe, framework_of
 from arrayferry._core.walk import Slot
@@ -104,7 +105,9 @@ class Answers:
     def _number(self, reward: Any, path: str = "reward") -> Any:
         try:
             return number_of(reward)
-        except (TypeError, ValueError, RuntimeError):  # several rewards: one per objective or agent
+        except (TypeError, ValueError, RuntimeError) as error:  # several rewards: one per objective or agent
+            if is_from_handler(error):
+                raise
             return self._converted(path, each_number(path, reward))
         except FerryError as error:
             raise error.at(path)  # noqa: B904  (it is the same error)
@@ -116,6 +119,8 @@ class Answers:
         try:
             return flag_of(value)
         except (TypeError, ValueError, RuntimeError) as error:
+            if is_from_handler(error):
+                raise
             what = f"{name} is {describe(value)}, not a single bool"
             is_many = bool(getattr(value, "shape", ()))
             many = "is it a vector environment? arrayferry.wrap chooses the right wrapper"
@@ -136,13 +141,13 @@ class Answers:
         def convert(box: list[Any]) -> Any:
             nonlocal plain
             kind, number, flag = plain
-            try:
-                _, reward, terminated, truncated, _ = box[0]
-                is_plain = type(reward) is type(terminated) is type(truncated) is kind
-                is_plain = is_plain and terminated.dtype is truncated.dtype is flag and reward.dtype is number
-            except (AttributeError, TypeError, ValueError):  # they are not arrays, or not as many
-                is_plain = False
-            _ = reward = terminated = truncated = None  # so that the box alone holds them
+            is_plain = False
+            match box[0]:
+                case (_, reward, terminated, truncated, _) if (
+                    type(reward) is type(terminated) is type(truncated) is kind
+                ):
+                    is_plain = terminated.dtype is truncated.dtype is flag and reward.dtype is number
+            reward = terminated = truncated = None  # so that the box alone holds them
             if is_plain:
                 return unpack(box)
             obs, *values, info = checked("step", STEP, box.pop())

@@ -37,7 +37,7 @@ from arrayferry.wrappers._actions import (
 )
 from arrayferry.wrappers._answers import Answers, Unpack
 from arrayferry.wrappers._detect import arrays_in, consists_of_scalars, known_framework, suggested_framework
-from arrayferry.wrappers._rows import batch_devices, restored, row_reader
+from arrayferry.wrappers._rows import batch_devices, row_reader
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -120,7 +120,6 @@ class Boundary:
         self._env, self._action_name = env, action_name
         self._scalars: Literal["python", "target"] = scalars
         self._reward_dtype = known_dtype(reward_dtype)
-        env_device = restored(env_device)
         self._env_device, self.target_device = env_device, target_device
         self.has_answered = False
         target = find_framework(target_xp)
@@ -335,10 +334,8 @@ class Boundary:
 
 def _name_of_device(device: Any) -> Any:
     """Return the name of a device of any imported framework."""
-    if device is None or isinstance(device, (str, dict)):
+    if device is None or isinstance(device, (str, dict, Placement)):
         return device
-    if isinstance(device, Placement):
-        return device.name()
     for framework in registered().values():
         if framework.modules[0] in sys.modules:
             with suppress(FerryError):

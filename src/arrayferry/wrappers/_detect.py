@@ -87,7 +87,7 @@ def arrays_in(value: Any) -> Iterator[tuple[Framework, Any]]:
         if isinstance(item, np.ndarray) and item.dtype == object:
             kind = OBJECT_ARRAY
         if type(kind) is Container:
-            with suppress(FerryError):  # the conversion will report what cannot be read
+            with suppress(FerryError, RuntimeError):  # the conversion will report what cannot be read
                 stack += [*islice(kind.flatten(item)[1], _MANY)][::-1]
         elif kind is not None and can_make_arrays(kind) and is_known(getattr(item, "dtype", "")):
             yield kind, item

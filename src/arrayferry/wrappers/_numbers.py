@@ -15,6 +15,7 @@ import numpy as np
 
 from arrayferry._core.containers import OBJECT_ARRAY
 from arrayferry._core.dtypes import cast_exactly, kind_of
+from arrayferry._core.interruptions import is_from_handler
 from arrayferry._core.registry import describe, framework_of
 from arrayferry._core.walk import Slot, walk
 from arrayferry.errors import NarrowingError, UnsupportedError
@@ -101,6 +102,8 @@ def _each(kind: type | None) -> Callable[[str, Any], Any]:
         try:
             return _checked(leaf, kind)
         except TypeError as error:
+            if is_from_handler(error):
+                raise
             what = f"{describe(leaf)} is not {noun} ({error})"
             raise UnsupportedError(what, f"let the environment return {noun}") from error
 

@@ -24,22 +24,18 @@ from arrayferry._frameworks.torch import Torch
 from arrayferry.spaces.casting import rebuilt, subspaces
 from arrayferry.wrappers._rows import jax, torch
 
-__all__ = ["batch_devices", "converted_by", "restored", "row_reader", "split_observation"]
+__all__ = ["batch_devices", "converted_by", "row_reader", "split_observation"]
+
 
 
 def batch_devices(framework: Framework, spec: Any, env: Any) -> tuple[Any, Any]:
     """Return where an environment's batches go, and where everything else goes: usually the same device."""
-    rows = None
+    rows: jax.Rows | torch.Rows | None = None
     if isinstance(env, VectorEnv) and isinstance(framework, Jax):
         rows = jax.rows_on(spec, env.num_envs)
     elif isinstance(env, VectorEnv) and isinstance(framework, Torch):
         rows = torch.rows_on(spec, env.num_envs)
     return (spec, spec) if rows is None else (rows, rows.local)
-
-
-def restored(spec: Any) -> Any:
-    """Return the place of rows that a record describes; any other device as it is."""
-    return jax.rows_in(spec) if isinstance(spec, dict) and "rows" in spec else spec
 
 
 def row_reader(name: str, to_agent: Converter) -> Callable[[Any], Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from arrayferry._core.framework import Array, Placement, Target
 from arrayferry._frameworks import _jax_private
 from arrayferry._frameworks._jax_shardings import has_mesh
-from arrayferry._frameworks.jax import Jax, array_type, is_on, refuse_if_forked
+from arrayferry._frameworks.jax import Jax, array_type, copy_to, is_on, refuse_if_forked
 from arrayferry.errors import DeviceError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -106,13 +106,11 @@ class Rows(Placement):
         local, put_rows = _jax.target(self.local), self._put_rows
 
         def within(array: jax.Array, dtype: str | None) -> jax.Array | None:
-            if self._has_rows(array) and not self._is_split(array):
-                copy = copy_anywhere(array, dtype)  # because a piece may be the whole array
-                return None if copy is None else self.join(copy).block_until_ready()
-            return copy_anywhere(array, dtype) if self._is_split(array) else copy_here(array, dtype)
+            is_split = self._is_split(array)
+            has_rows = is_split or self._has_rows(array)
+            copy = copy_to(None if has_rows else self.local, array, dtype)
+            return copy if copy is None or is_split or not has_rows else self.join(copy).block_until_ready()
 
-        copy_anywhere: Any = _jax.target(None).within
-        copy_here: Any = local.within
         return local._replace(
             take=lambda array: put_rows(array) if self._has_rows(array) else local.take(array),
             share=None,
@@ -154,23 +152,14 @@ class Rows(Placement):
         rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
         return rows if own is None else rows[own]
 
-    def name(self) -> Any:
-        """Return the sharding as plain data, together with how many rows this process has."""
-        return {**_jax.device_name(self.sharding), "rows": self.count}
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return rows_in, (self.name(),)
+        return rows_on, (_jax.device_name(self.sharding), self.count)
 
     @cached_property
     def numbers(self) -> Array:
         """The numbers of this process's rows among those of all processes."""
         size = self.count // len(self._here)
         return np.concatenate([np.arange(part * size, (part + 1) * size) for part in self._here])
-
-
-def rows_in(data: dict[str, Any]) -> Rows:
-    """Return what `Rows.name` described."""
-    return Rows(_jax.find_device(data), data["rows"])
 
 
 @lru_cache(1024)

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from arrayferry._core.framework import Placement, Target
-from arrayferry._frameworks.torch import Torch
+from arrayferry._frameworks.torch import Torch, copy_to
 from arrayferry.errors import DeviceError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -73,21 +73,16 @@ class Rows(Placement):
     def target(self) -> Target:
         """Return how tensors with these rows become DTensors, and all others stay plain ones."""
         local = Torch().target(self.local)
-        within, from_bits, share = local.within, local.from_bits, local.share
-        assert within is not None and from_bits is not None
-
+        from_bits: Any = local.from_bits
+        share: Any = local.share
         return local._replace(
             take=lambda array: self._join(local.take(array)),
             result_type=None,
             from_bits=lambda bits, name: self._join(from_bits(self.read(bits), name)),
-            share=None if share is None else lambda array: self._join(share(array)),
-            within=lambda tensor, dtype: self._join(within(self.read(tensor), dtype)),
+            share=share and (lambda array: self._join(share(array))),
+            within=lambda tensor, dtype: self._join(copy_to(self.local, self.read(tensor), dtype)),
             holds=lambda tensor: local.holds(self.read(tensor)),
         )
-
-    def name(self) -> Rows:
-        """Return itself: torch can pickle a mesh."""
-        return self
 
     def _join(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return this process's batch as its part of the DTensor of all processes; any other tensor as is."""

@@ -1,0 +1,119 @@
+"""CuPy without a GPU: a module that looks like it, whose two devices are on the host."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from arrayferry import Converter, convert
+from arrayferry.errors import DeviceError, SharingError
+from arrayferry.testing import check_framework, edges
+
+ENTERED = [0]
+
+
+class Device:
+    """A GPU; the one that was entered last is the current one."""
+
+    def __init__(self, number=None):
+        self.id = ENTERED[-1] if number is None else number
+
+    def __enter__(self):
+        ENTERED.append(self.id)
+        return self
+
+    def __exit__(self, *error):
+        ENTERED.pop()
+
+    def __eq__(self, other):
+        return isinstance(other, Device) and self.id == other.id
+
+    def __hash__(self):
+        return self.id
+
+
+class GPUArray:
+    """An array on the device that was the current one when it was made."""
+
+    def __init__(self, values):
+        self.values, self.dtype, self.shape, self.device = values, values.dtype, values.shape, Device()
+
+    def get(self):
+        return self.values.copy()
+
+    def __setitem__(self, key, new):
+        self.values[key] = new.values
+
+    def __dlpack_device__(self):
+        return (2, self.device.id)
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """Put the module where CuPy would be, and return on which device a stream was waited for."""
+    if "cupy" in sys.modules:
+        pytest.skip("CuPy is here")
+    waits = []
+
+    def array(values, dtype=None, copy=True, order="C"):
+        return GPUArray(np.array(getattr(values, "values", values), dtype=dtype, order=order))
+
+    stream = types.SimpleNamespace(synchronize=lambda: waits.append(ENTERED[-1]))
+    cuda = types.SimpleNamespace(
+        Device=Device,
+        get_current_stream=lambda: stream,
+        runtime=types.SimpleNamespace(getDeviceCount=lambda: 2),
+    )
+    module = types.ModuleType("cupy")
+    vars(module).update(ndarray=GPUArray, array=array, cuda=cuda, __version__="0")
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    return waits
+
+
+@pytest.mark.usefixtures("waits")
+def test_it_conforms():
+    check_framework("cupy")
+
+
+def test_arrays_are_complete_on_the_device_that_was_asked_for(waits):
+    for device, number in (None, 0), ("cuda", 0), ("cuda:1", 1), (1, 1), (Device(1), 1):
+        waits.clear()
+        result = convert(edges("float32"), "cupy", device)
+        assert result.device == Device(number)
+        assert waits == [number]
+    waits.clear()
+    there = convert(edges("float32"), "cupy", "cuda:1")
+    assert convert(there, "cupy").device == Device(1)  # it stays where it is
+    assert convert(there, "cupy", "cuda:0").device == Device(0)
+    assert waits == [1, 1, 0]
+    with Device(1):
+        assert Converter("cupy", "cuda").device == Device(1)
+
+
+@pytest.mark.usefixtures("waits")
+def test_memory_is_shared_on_its_own_device_only():
+    there = convert(edges("float32"), "cupy", "cuda:1")
+    assert convert(there, "cupy", copy=False) is there
+    assert convert(there, "cupy", "cuda:1", copy=False) is there
+    for value, target, device in (
+        (there, "cupy", "cuda:0"),
+        (there, "numpy", None),
+        (np.ones(2), "cupy", None),
+    ):
+        with pytest.raises(SharingError):
+            convert(value, target, device, copy=False)
+
+
+def test_devices_that_are_not_there(waits, monkeypatch):
+    with pytest.raises(DeviceError, match=r"cupy has no device 'cuda:2' here\nHint: .*cuda:0, cuda:1"):
+        Converter("cupy", "cuda:2")
+
+    def no_driver():
+        raise RuntimeError("cudaErrorInsufficientDriver")
+
+    monkeypatch.setattr(sys.modules["cupy"].cuda.runtime, "getDeviceCount", no_driver)
+    with pytest.raises(DeviceError, match="the devices here are: none"):
+        Converter("cupy", "cuda")
