@@ -68,7 +68,7 @@ STANDARD = frozenset(_LADDERS) - ML_DTYPES
 WIDEST = {kind: np.dtype(name) for kind, name in WIDE.items()}
 
 # The dtypes of other packages have numbers from here on: NPY_USERDEF in numpy/ndarraytypes.h.
-_USER_DEFINED = 256
+USER_DEFINED = 256
 
 # The casts that `halved` can make.
 _HALVES = {("float64", "float32"), ("int64", "int32"), ("uint64", "uint32")}
@@ -270,7 +270,7 @@ def castable(array: Array, dtype: np.dtype[Any]) -> Array:
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         return np.real(array)  # NumPy would warn about the imaginary parts
     # NumPy cannot cast between all of ml_dtypes' dtypes; float32 holds every one of them.
-    is_between = array.dtype.num >= _USER_DEFINED <= dtype.num and array.dtype.num != dtype.num
+    is_between = array.dtype.num >= USER_DEFINED <= dtype.num and array.dtype.num != dtype.num
     return array.astype(np.float32) if is_between else array
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gymnasium import spaces
@@ -71,7 +72,7 @@ class AgentsBoundary(Boundary):
         return _AgentsAnswers(*arguments)
 
     def _new_state(self, *arguments: Any, **options: Any) -> State:
-        return super()._new_state(*arguments, **options)._replace(convert_action=self._convert_actions)
+        return replace(super()._new_state(*arguments, **options), convert_action=self._convert_actions)
 
     def _convert_actions(self, actions: Any) -> Any:
         if not isinstance(actions, Mapping):  # which is up to the environment to refuse

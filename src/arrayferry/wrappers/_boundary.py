@@ -7,8 +7,9 @@ import sys
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from arrayferry._core.convert import Converter, Namespace, keeping_numbers
 from arrayferry._core.framework import Placement
@@ -36,7 +37,7 @@ from arrayferry.wrappers._actions import (
     owner_of_action_space,
 )
 from arrayferry.wrappers._answers import Answers, Unpack
-from arrayferry.wrappers._detect import arrays_in, consists_of_scalars, known_framework, suggested_framework
+from arrayferry.wrappers._detect import arrays_in, known_framework, looking_first, suggested_framework
 from arrayferry.wrappers._rows import batch_devices, row_reader
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ _T = TypeVar("_T")
 _IMPORTED_IN = os.getpid()
 
 
-class State(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
     """What a boundary knows about its environment, and what follows from it; only replaced as a whole.
 
     Attributes:
@@ -165,6 +167,7 @@ class Boundary:
             owner, to_env, cast, convert_any_action, self._convert_after_refresh, reads_at_once
         )
         is_first = not (is_known or has_assumed)
+        step, reset = self._answers.convert_step, self._answers.convert_reset
         return State(
             to_env=to_env,
             is_known=is_known,
@@ -174,8 +177,8 @@ class Boundary:
             convert_action=self._convert_first if is_first else self._reading_rows(name, convert_action),
             convert_any_action=convert_any_action,
             convert_options=self._reading_rows("options", lambda options: walk_options([options])),
-            convert_step=self._answers.convert_step if is_known else self._learn_and_convert_step,
-            convert_reset=self._answers.convert_reset if is_known else self._learn_and_convert_reset,
+            convert_step=step if is_known else looking_first(step, self.learn_from),
+            convert_reset=reset if is_known else looking_first(reset, self.learn_from),
             agents={},
         )
 
@@ -185,15 +188,6 @@ class Boundary:
             return convert
         read = row_reader(name, self.outgoing)
         return lambda value: convert(read(value))
-
-    def _learn_and_convert_step(self, box: list[Any]) -> Any:
-        if not consists_of_scalars(box[0]):  # some environments never return an array
-            self.learn_from(box)
-        return self._answers.convert_step(box)
-
-    def _learn_and_convert_reset(self, box: list[Any]) -> Any:
-        self.learn_from(box)
-        return self._answers.convert_reset(box)
 
     def _convert_first(self, action: Any) -> Any:
         self._detect()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -19,7 +19,7 @@ from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import Container
 from arrayferry.errors import FerryError
 
-__all__ = ["arrays_in", "consists_of_scalars", "known_framework", "suggested_framework"]
+__all__ = ["arrays_in", "known_framework", "looking_first", "suggested_framework"]
 
 # The modules of the classes that Gymnasium's JAX environments and ours derive from.
 _JAX = ("gymnasium.envs.functional_jax_env", "arrayferry.envs._environments")
@@ -93,20 +93,33 @@ def arrays_in(value: Any) -> Iterator[tuple[Framework, Any]]:
             yield kind, item
 
 
-def consists_of_scalars(step: Any) -> bool:
-    """Return whether a step's result has no arrays, where that is seen at a glance."""
-    try:
-        obs, reward, terminated, truncated, info = step
-    except (TypeError, ValueError):
-        return False
-    return (
-        type(obs) in _SCALARS
-        and type(reward) in _SCALARS
-        and type(terminated) in _SCALARS
-        and type(truncated) in _SCALARS
-        and type(info) is dict
-        and (not info or _SCALARS.issuperset(map(type, info.values())))
-    )
+def looking_first(
+    convert: Callable[[list[Any]], Any], learn: Callable[[list[Any]], None]
+) -> Callable[[list[Any]], Any]:
+    """Return a function that calls `learn` before it converts a result, unless a glance shows no arrays.
+
+    Some environments never return an array: so they pay for the glance, and not for a search.
+    """
+
+    def look_and_convert(box: list[Any]) -> Any:
+        try:
+            obs, reward, terminated, truncated, info = box[0]
+            has_numbers = (
+                type(obs) in _SCALARS
+                and type(reward) in _SCALARS
+                and type(terminated) in _SCALARS
+                and type(truncated) in _SCALARS
+                and type(info) is dict
+                and (not info or _SCALARS.issuperset(map(type, info.values())))
+            )
+        except (TypeError, ValueError):  # not as many values, as in a reset
+            has_numbers = False
+        obs = reward = terminated = truncated = info = None  # so that the box alone holds them
+        if not has_numbers:
+            learn(box)
+        return convert(box)
+
+    return look_and_convert
 
 
 def _kind_of(cls: type) -> Framework | Container | None:

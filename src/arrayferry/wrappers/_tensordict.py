@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gymnasium import spaces
@@ -93,7 +94,8 @@ class TensorDictBoundary(Boundary):
     def _new_state(self, *arguments: Any, **options: Any) -> State:
         state = super()._new_state(*arguments, **options)
         action, step, reset = state.convert_action, state.convert_step, state.convert_reset
-        return state._replace(
+        return replace(
+            state,
             convert_action=lambda value: action(self._opened_action(value)),
             convert_step=lambda box: self._pack_step(*step(box)),
             convert_reset=lambda box: self._pack_reset(*reset(box)),
