@@ -1,10 +1,10 @@
 /* The walk of `walk.py` and the proof of `ownership.py` in C, and other short functions that run often.
  *
- * The walk has a stack of its own, so that a structure may be as deep as memory allows: when a leaf is refused
- * or kept, its path is read off it. Nothing is converted twice.
+ * The walk has a stack of its own, so that a structure may be as deep as memory allows. When a leaf is
+ * refused or kept, its path is read off the stack. Nothing is converted twice.
  *
- * Whatever holds objects for it is a tuple: a `Route`, a `Slot`, a Walker, what a function was made with. Their
- * fields are read by number.
+ * Whatever holds objects for it is a tuple: a `Route`, a `Slot`, a Walker, what a function was made with.
+ * Their fields are read by number.
  *
  * A value whose count is one is held by its container alone. So every function here takes a value
  * together with the answer to "is it unshared?", given before the function holds its own reference.
@@ -22,13 +22,13 @@
 
 /* What the walk shares with the one in Python, and the names of attributes. */
 enum {
-    UNCHANGED, KEEP, ROUTE, CONTAINER, DICT, LIST, TUPLE, IN_PROGRESS, PATH_OF, LOCATE, REPORT_KEPT, REFUSE_CYCLE,
-    GUARDED, REFCOUNTS_RELIABLE, FLATTEN, UNFLATTEN, COUNTED, STATE_HOLDS
+    UNCHANGED, KEEP, ROUTE, CONTAINER, DICT, LIST, TUPLE, IN_PROGRESS, PATH_OF, LOCATE, REPORT_KEPT,
+    REFUSE_CYCLE, GUARDED, REFCOUNTS_RELIABLE, FLATTEN, UNFLATTEN, COUNTED, STATE_HOLDS
 };
 
-static const char *const state_names[STATE_HOLDS] = {"unchanged", "keep", "route", "container", "dict", "list", "tuple",
-    "in_progress", "path_of", "locate", "report_kept", "refuse_cycle", "guarded", "refcounts_reliable",
-    "flatten", "unflatten", "counted"};
+static const char *const state_names[STATE_HOLDS] = {"unchanged", "keep", "route", "container", "dict", "list",
+    "tuple", "in_progress", "path_of", "locate", "report_kept", "refuse_cycle", "guarded",
+    "refcounts_reliable", "flatten", "unflatten", "counted"};
 
 typedef struct {
     PyObject *held[STATE_HOLDS];
@@ -40,7 +40,7 @@ typedef struct {
 
 /* The fields of a Route, a Slot and a Walker. */
 enum {
-    STEPS, FOLLOW, RESOLVE, COPY_OF, FINISH, TAKE, RESULT_TYPE, REFUSE, REFUSAL, AS_IS, COPY, LARGE, ROUTE_FIELDS
+    STEPS, FOLLOW, RESOLVE, COPY_OF, FINISH, TAKE, RESULT_TYPE, REFUSE, REFUSAL, AS_IS, COPY, LARGE
 };
 enum { NAME, ON_KEEP, SCALAR, KEPT_TYPE, SLOT_FIELDS };
 enum { TABLE, SLOTS, REPACK, IS_ON, CONTEXT };
@@ -93,7 +93,8 @@ static void end(Call *call)
 /* Whether only the walk can reach the container that it is in, as far as counts prove anything. */
 static int is_alone(const Call *call)
 {
-    return call->state[REFCOUNTS_RELIABLE] == Py_True && (!call->depth || call->frames[call->depth - 1].alone);
+    const Frame *frame = call->depth ? &call->frames[call->depth - 1] : NULL;
+    return call->state[REFCOUNTS_RELIABLE] == Py_True && (!frame || frame->alone);
 }
 
 /* ---- the proof ---------------------------------------------------------------------------------- */
@@ -144,7 +145,7 @@ static int has_odd_strides(PyArrayObject *array)
     return 0;
 }
 
-/* Whether a value is an array that the target takes without a cast: 1, or 2 if its bools have to be checked. */
+/* Whether the target takes a value, an array, without a cast: 1, or 2 if its bools have to be checked. */
 static int is_plain(PyObject *route, PyObject *value)
 {
     const int shareable = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE;
@@ -175,8 +176,8 @@ static PyObject *slot_of(Call *call)
     return FIELD(FIELD(call->walker, SLOTS), call->slot);
 }
 
-/* Call a function with what comes before the path through the outermost frames, the path, and what comes after
- * it, if anything. */
+/* Call a function with what comes before the path, the path through the outermost frames, and what comes
+ * after it, if anything. */
 static PyObject *call_with_path(
     Call *call, Py_ssize_t depth, PyObject *function, PyObject *before, PyObject *after)
 {
@@ -891,7 +892,8 @@ static PyType_Slot walker_type_slots[] = {
     {Py_tp_methods, walker_methods},
     {0, NULL}};
 
-static PyType_Spec walker_spec = {"arrayferry._core._speedups.Walker", 0, 0, Py_TPFLAGS_DEFAULT, walker_type_slots};
+static PyType_Spec walker_spec = {
+    "arrayferry._core._speedups.Walker", 0, 0, Py_TPFLAGS_DEFAULT, walker_type_slots};
 
 
 /* ---- functions that hold what they were made with, as their first argument ---------------------- */
@@ -979,19 +981,15 @@ static PyObject *cast_to_member(PyObject *self, PyObject *action)
         found = PyObject_CallOneArg(probe, action);
     }
     Py_XDECREF(probe);
-    if (found) {
+    int is_read = found != NULL;
+    if (is_read) {
         new = member_of(self, found);
         Py_DECREF(found);
-        if (new || PyErr_Occurred()) {
-            return new;
-        }
     }
-    else if (PyErr_Occurred()) {
-        if (!is_refusal()) {
-            return NULL;
-        }
-        PyErr_Clear(); /* the probe does not know this action */
+    if (new || (PyErr_Occurred() && (is_read || !is_refusal()))) {
+        return new;
     }
+    PyErr_Clear(); /* the probe does not know this action */
     return PyObject_CallOneArg(FIELD(self, FALLBACK), action);
 }
 
@@ -1056,12 +1054,12 @@ static PyMethodDef functions[] = {
     {"halved", halved, METH_O, "Return a plain 64-bit array as a 32-bit one; None if values are lost."},
     {"array_reader", array_reader, METH_VARARGS,
         "array_reader(see, memory, address, copies)\n\n"
-        "Return a function that reads arrays: what `see` shows of them to NumPy, or a copy of that, if it lies "
+        "Return a function that reads arrays: what `see` shows to NumPy, or a copy of that, if it lies "
         "within `memory` at `address`; None where in doubt."},
     {"member_caster", member_caster, METH_VARARGS,
         "member_caster(probes, fallback, members, cast, dtype, owner, attribute, space, refresh)\n\n"
-        "Return a function that turns actions that the probes know into members, leaving others to `fallback`, "
-        "as long as the owner's attribute is `space`."},
+        "Return a function that turns actions that the probes know into members, leaving others to "
+        "`fallback`, as long as the owner's attribute is `space`."},
     {NULL}};
 
 static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base)
