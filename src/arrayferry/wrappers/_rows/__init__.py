@@ -27,7 +27,6 @@ from arrayferry.wrappers._rows import jax, torch
 __all__ = ["batch_devices", "converted_by", "row_reader", "split_observation"]
 
 
-
 def batch_devices(framework: Framework, spec: Any, env: Any) -> tuple[Any, Any]:
     """Return where an environment's batches go, and where everything else goes: usually the same device."""
     rows: jax.Rows | torch.Rows | None = None
