@@ -21,7 +21,7 @@ NEEDS |= {
     "ppo_in_jit": "mujoco",
     "ppo_jax": "optax",
     "ppo_torch": "torch",
-    "two_halves": "torch",
+    "double_buffering": "torch",
 }
 NEEDS |= {"rllib_jax": "ray"}
 # Learners; the other half of what they need is gymnax.

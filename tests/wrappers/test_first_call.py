@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
+from collections import UserDict
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -405,3 +406,74 @@ def test_an_environment_without_arrays_costs_no_question_in_each_step(monkeypatc
         if terminated or truncated:
             wrapped.reset()
     assert len(asked) == 1
+
+
+# ---- the framework is learned before anything is converted
+
+
+class Point(NamedTuple):
+    place: Any
+
+
+class Pair:
+    def __init__(self, left: Any, right: Any) -> None:
+        self.left, self.right = left, right
+
+
+@pytest.mark.parametrize("wrap_in", [Point, State, lambda array: {"deep": [(array,)]}, UserDict], ids=str)
+def test_an_array_is_found_in_every_container_that_a_conversion_opens(wrap_in: Any) -> None:
+    env = Holder()
+    env.observation = wrap_in({"x": torch.zeros(2)} if wrap_in is UserDict else torch.zeros(2))
+    wrapped = arrayferry.wrap(env, "numpy")
+    wrapped.reset()
+    wrapped.step(np.ones(2, np.float32))
+    assert isinstance(env.given[-1], torch.Tensor)
+
+
+def test_an_array_is_found_in_a_registered_container() -> None:
+    arrayferry.register_container(
+        Pair, values=lambda pair: (pair.left, pair.right), build=lambda _, new: Pair(*new), replace=True
+    )
+    env = Holder(observation=Pair("text", torch.zeros(2)))
+    wrapped = arrayferry.wrap(env, "numpy")
+    wrapped.reset()
+    wrapped.step(np.ones(2, np.float32))
+    assert isinstance(env.given[-1], torch.Tensor)
+
+
+def test_the_first_array_in_the_order_of_the_walk_decides() -> None:
+    class Both(Holder):
+        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+            return {"a": {"b": [torch.zeros(2)]}}, {"x": np.zeros(2)}
+
+    env = Both()
+    wrapped = arrayferry.wrap(env, "numpy")
+    wrapped.reset()
+    wrapped.step(np.ones(2, np.float32))
+    assert isinstance(env.given[-1], torch.Tensor)
+
+
+def test_what_is_learned_replaces_the_state_as_a_whole() -> None:
+    env = Holder(observation=torch.zeros(2))
+    boundary = arrayferry.wrap(env, "numpy")._boundary
+    before = boundary.state
+    boundary.convert_reset([env.reset()])
+    assert (before.is_known, before.to_env.framework.name) == (False, "numpy")
+    assert (boundary.state.is_known, boundary.state.to_env.framework.name) == (True, "torch")
+    known = boundary.state
+    boundary.convert_step([env.step(torch.zeros(2))])
+    assert boundary.state is known
+    assert known.convert_step == boundary._answers.convert_step  # nothing is asked any more
+
+
+def test_looking_does_not_keep_what_the_environment_gives_away() -> None:
+    torch_env = arrayferry.wrap(Holder(), "torch")
+    address: list[int] = []
+
+    def new() -> Any:
+        array = np.zeros(64, np.float32)
+        address.append(array.ctypes.data)
+        return array
+
+    obs, _ = torch_env._boundary.convert_reset([(new(), {})])
+    assert obs.data_ptr() == address[0]

@@ -36,7 +36,7 @@ from arrayferry.wrappers._actions import (
     owner_of_action_space,
 )
 from arrayferry.wrappers._answers import Answers, Unpack
-from arrayferry.wrappers._detect import arrays_in, known_framework, suggested_framework
+from arrayferry.wrappers._detect import arrays_in, consists_of_scalars, known_framework, suggested_framework
 from arrayferry.wrappers._rows import batch_devices, row_reader
 
 if TYPE_CHECKING:
@@ -187,7 +187,8 @@ class Boundary:
         return lambda value: convert(read(value))
 
     def _learn_and_convert_step(self, box: list[Any]) -> Any:
-        self.learn_from(box)
+        if not consists_of_scalars(box[0]):  # some environments never return an array
+            self.learn_from(box)
         return self._answers.convert_step(box)
 
     def _learn_and_convert_reset(self, box: list[Any]) -> Any:
@@ -305,7 +306,8 @@ class Boundary:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments as a spec records them, with frameworks and devices by name."""
-        to_env, is_known = self.state.to_env, self.state.is_known
+        state = self.state
+        to_env, is_known = state.to_env, state.is_known
         return {
             "env_xp": to_env.framework.name if is_known else None,
             "target_xp": self.outgoing.framework.name,

@@ -19,7 +19,7 @@ from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import Container
 from arrayferry.errors import FerryError
 
-__all__ = ["arrays_in", "known_framework", "suggested_framework"]
+__all__ = ["arrays_in", "consists_of_scalars", "known_framework", "suggested_framework"]
 
 # The modules of the classes that Gymnasium's JAX environments and ours derive from.
 _JAX = ("gymnasium.envs.functional_jax_env", "arrayferry.envs._environments")
@@ -87,10 +87,26 @@ def arrays_in(value: Any) -> Iterator[tuple[Framework, Any]]:
         if isinstance(item, np.ndarray) and item.dtype == object:
             kind = OBJECT_ARRAY
         if type(kind) is Container:
-            with suppress(FerryError):  # the conversion will report what cannot be read
+            with suppress(FerryError, RuntimeError):  # the conversion will report what cannot be read
                 stack += [*islice(kind.flatten(item)[1], _MANY)][::-1]
         elif kind is not None and can_make_arrays(kind) and is_known(getattr(item, "dtype", "")):
             yield kind, item
+
+
+def consists_of_scalars(step: Any) -> bool:
+    """Return whether a step's result has no arrays, where that is seen at a glance."""
+    try:
+        obs, reward, terminated, truncated, info = step
+    except (TypeError, ValueError):
+        return False
+    return (
+        type(obs) in _SCALARS
+        and type(reward) in _SCALARS
+        and type(terminated) in _SCALARS
+        and type(truncated) in _SCALARS
+        and type(info) is dict
+        and (not info or _SCALARS.issuperset(map(type, info.values())))
+    )
 
 
 def _kind_of(cls: type) -> Framework | Container | None:

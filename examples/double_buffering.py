@@ -1,6 +1,6 @@
-"""Two halves of the environments take turns: while the agent learns from one, the other steps.
+"""Double buffering: while the agent learns from one half of the environments, the other half steps.
 
-    python examples/two_halves.py
+    python examples/double_buffering.py
 
 The environments are in worker processes. `step_async` starts a step and returns at once; `step_wait` waits
 for it. A one-step actor-critic learns from each half as it arrives.
