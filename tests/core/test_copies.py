@@ -11,7 +11,7 @@ from numpy.ma import mrecords
 
 from arrayferry import Converter, FerryError, convert, frameworks
 from arrayferry._core.dtypes import STANDARD
-from arrayferry.errors import SharingError
+from arrayferry.errors import SharingError, UnsupportedError
 from arrayferry.testing import LAYOUTS, at_offset, bits, edges, overwrite
 from made import TARGET, Made
 
@@ -337,6 +337,10 @@ def have_common_memory(one, other):
 @pytest.mark.parametrize("case", RECORDS)
 def test_records_with_objects_come_back_equal_and_private(case, copy):
     source = RECORDS[case]()
+    if case == "mrecarray of objects":  # NumPy would copy the addresses of the objects
+        with pytest.raises(UnsupportedError, match="cannot be copied safely"):
+            convert({"x": source}, "numpy", copy=copy)
+        return
     before = repr(source)
     result = convert({"x": source}, "numpy", copy=copy)["x"]
     assert type(result) is type(source)

@@ -11,7 +11,7 @@ import threading
 import types
 import weakref
 from collections import OrderedDict, defaultdict
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -22,6 +22,7 @@ import pytest
 import arrayferry
 from arrayferry import Converter
 from arrayferry._core import convert, ownership, walk
+from arrayferry._core.route import Route
 from arrayferry._core.speedups import speedups
 from arrayferry._core.walk import Slot
 from arrayferry.wrappers._answers import STEP, checked
@@ -141,7 +142,7 @@ def test_both_walks_do_the_same(name, copy):
         return converter._walker([Slot("value", on_keep)]).convert(box)
 
     def in_python(box, on_keep):
-        return walk.Walker(converter._handlers, (bool, None), [Slot("value", on_keep)], tuple).convert(box)
+        return walk.Walker(converter._handlers, [Slot("value", on_keep)]).convert(box)
 
     for seed in range(600):
         expected = outcome(in_python, seed)
@@ -178,7 +179,7 @@ def test_both_walkers_unpack_the_same(values):
         except arrayferry.FerryError as error:
             return type(error), str(error)
 
-    python = walk.Walker(converter._handlers, (bool, None), slots, repack)
+    python = walk.Walker(converter._handlers, slots, repack)
     assert unpack(converter._walker(slots, repack)) == unpack(python)
 
 
@@ -187,7 +188,7 @@ def test_small_arrays_are_copied():
     r, copies = random.Random(0), 0
     for make in ARRAYS:
         array = make(r)
-        found = speedups.copied(array)
+        found = speedups.copy_array(array)
         if found is not None:  # it may leave more to others
             assert (found.dtype, found.shape, found.tobytes()) == (array.dtype, array.shape, array.tobytes())
             assert found.flags.owndata
@@ -242,7 +243,7 @@ def test_a_private_copy_stays_within_its_memory():
     def take(array, held, start=None):
         where = array.ctypes.data if start is None else start
         ways = lambda t: t.array, lambda t: bytes(t.held), lambda memory: where
-        return speedups.ArrayReader(*ways).copy(Tensor(array, held))
+        return speedups.array_reader(*ways, True)(Tensor(array, held))
 
     array = np.arange(4.0)
     assert take(array, 32).tolist() == [0, 1, 2, 3]
@@ -253,7 +254,48 @@ def test_a_private_copy_stays_within_its_memory():
     assert take(array, 32, 0) is None
     assert take(array, 64, array.ctypes.data + 8) is None
     assert take(array[::2], 32) is None
-    assert speedups.ArrayReader(int, int, int).copy("no number") is None
+    assert speedups.array_reader(int, int, int, True)("no number") is None
+    view = speedups.array_reader(lambda t: t, memoryview.tobytes, lambda memory: array.ctypes.data, False)
+    assert view(array) is None  # which has no `tobytes` of a memoryview
+
+
+JAX_DTYPES = (
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128"
+)
+
+
+@needs_c
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (2, 3), (1, 1)])
+@pytest.mark.parametrize("name", JAX_DTYPES.split())
+def test_buffers_are_copied(name, shape):
+    array = np.array(np.arange(np.prod(shape, dtype=int)).reshape(shape) % 2, name)
+    jax = sys.modules.get("jax")
+    for value in [array] + ([] if jax is None else [jax.numpy.asarray(array)]):
+        found = speedups.copy_buffer(value)
+        if found is None:  # int64 of NumPy is a `long`, whose size is not the same everywhere
+            assert value is array
+            assert name in ("int64", "uint64")
+            continue
+        assert (found.dtype, found.shape, found.tobytes()) == (
+            value.dtype,
+            shape,
+            np.asarray(value).tobytes(),
+        )
+        assert found.dtype.num == np.dtype(found.dtype.name).num
+        assert found.flags.owndata
+        assert found.flags.writeable
+
+
+@needs_c
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(np.zeros((3, 4), order="F"), np.arange(6)[::-1], np.zeros(3, ">f4"), np.zeros(2, [("x", "f4")])),
+        *(np.array(["a"]), np.array([None]), np.zeros(2, "M8[s]"), np.longdouble(1), None, "text", [1.0]),
+    ],
+)
+def test_other_buffers_are_not(value):
+    assert speedups.copy_buffer(value) is None
 
 
 # ---- threads and interpreters -------------------------------------------------------------------------
@@ -268,7 +310,7 @@ def test_importing_it_does_not_switch_the_gil_on(run_python):
 
 @needs_c
 @pytest.mark.parametrize(
-    "copy", [speedups and speedups.copied, Converter("numpy")], ids=["copied", "convert"]
+    "copy", [speedups and speedups.copy_array, Converter("numpy")], ids=["copy_array", "convert"]
 )
 def test_other_threads_run_while_much_is_copied(copy):
     """A thread that waits for the GIL gets it, though nobody is made to give it up."""
@@ -312,7 +354,7 @@ def test_what_is_being_copied_cannot_be_resized():
     thread.start()
     try:
         for _ in range(50):
-            assert speedups.copied(arrays[0])[: 2 << 20].all()
+            assert speedups.copy_array(arrays[0])[: 2 << 20].all()
     finally:
         stop.set()
         thread.join()
@@ -364,16 +406,10 @@ def test_each_module_has_its_own_state():
     again, value = load_again(), {"x": [np.arange(3.0)]}
     assert again.Walker is not speedups.Walker
     converter = Converter("numpy")
-    arguments = (
-        converter._handlers,
-        (bool, None),
-        [Slot("value")],
-        tuple,
-        converter._leaf,
-        True,
-        convert._FOR_C,
-    )
-    walkers = [module.Walker(*arguments) for module in (again, speedups)]
+    with pytest.raises(TypeError, match="configure"):
+        again.Walker(converter._handlers, [Slot("value")])
+    again.configure(**convert.for_c)
+    walkers = [module.Walker(converter._handlers, [Slot("value")]) for module in (again, speedups)]
     kinds = weakref.ref(again.Walker)
     del again
     gc.collect()
@@ -472,7 +508,7 @@ def test_a_container_that_changes_while_it_is_walked_is_read_at_one_moment(kind,
     for _ in range(depth):
         outer = [outer]
     converter = Converter("numpy")
-    python = walk.Walker(converter._handlers, (bool, None), [Slot("value")], tuple)
+    python = walk.Walker(converter._handlers, [Slot("value")])
     for convert_it in converter, lambda value: python.convert([value]):
         value.clear()
         value.extend(items) if kind is list else value.update(enumerate(items))
@@ -521,7 +557,7 @@ def test_what_raises_while_it_is_told_of_a_leaf_is_located():
     pytest.importorskip("array_api_strict")
     converter = Converter("array_api_strict")
     slots = [Slot("value", on_keep)]
-    walkers = [converter._walker(slots), walk.Walker(converter._handlers, (bool, None), slots, tuple)]
+    walkers = [converter._walker(slots), walk.Walker(converter._handlers, slots)]
     for walker in walkers:
         with pytest.raises(arrayferry.errors.UnsupportedError, match=r'^value\["day"\]\[0\]: .*no ink'):
             walker.convert([{"day": [np.array(["text"])]}])
@@ -556,18 +592,6 @@ for _ in range(20):
     print(type(convert_one()).__name__)
 """
     assert set(run_python(code, PYTHONMALLOC="debug").split()) == {"Other"}
-
-
-@needs_c
-def test_places_that_go_away_while_they_are_read_are_not_read():
-    class Index:
-        def __index__(self):
-            places.clear()
-            return 0
-
-    places = [(Index(), 1, (1,), np.dtype("float32"), 0)] * 3
-    with suppress(TypeError, ValueError):
-        assert len(speedups.from_words(np.zeros(1, np.uint32), places)) == 1
 
 
 # ---- references ---------------------------------------------------------------------------------------
@@ -677,30 +701,105 @@ os._exit(0)  # to free such a structure is Python's own affair
 
 
 @needs_c
+@pytest.mark.parametrize("depth", [1, 15, 16, 17, 100, 1000])
+def test_no_depth_is_special(depth):
+    """The path of a leaf is known at any depth, and what is at fault there is told."""
+
+    def nested(leaf):
+        for i in range(depth):
+            leaf = {"x": leaf} if i % 2 else [leaf]
+        return leaf
+
+    path = "".join('["x"]' if i % 2 else "[0]" for i in reversed(range(depth)))
+    arrayferry.register_leaf(Evil, lambda leaf, converter: [][0])
+    converter, kept = Converter("numpy"), []
+    with pytest.raises(arrayferry.FerryError) as caught:
+        converter(nested(Evil()))
+    assert caught.value.where == f"value{path}"
+    box = [nested(np.arange(3.0))]
+    found = converter._walker([Slot("value", lambda *told: kept.append(told))]).convert(box)
+    while not isinstance(found, np.ndarray):
+        [found] = found.values() if isinstance(found, dict) else found
+    assert (found.tolist(), kept) == ([0, 1, 2], [])
+
+
+@needs_c
+def test_what_is_made_must_be_of_the_known_type():
+    """What `take` returns is refused if it is of another type; it is not tried again."""
+    calls = []
+
+    def refuse(result):
+        raise arrayferry.errors.UnsupportedError(f"{result} has no values")
+
+    def take(array):
+        calls.append(array)
+        return "no array"
+
+    def follow(leaf, owned):
+        raise AssertionError
+
+    as_is = bytes(number == np.dtype(float).num for number in range(64))
+    fields = {"take": take, "result_type": int, "refuse": refuse, "as_is": as_is}
+    table = {**Converter("numpy")._handlers, np.ndarray: Route(("numpy", "toy"), follow, **fields)}
+    walker = speedups.Walker(table, [Slot("value")])
+    with pytest.raises(arrayferry.errors.UnsupportedError, match=r"^value: no array has no values"):
+        walker.convert([np.zeros(3)])
+    assert len(calls) == 1
+
+
+@needs_c
+def test_a_guard_that_is_on_is_left_for_the_walk():
+    is_on, entered = [True], []
+
+    @contextmanager
+    def off():
+        entered.append(True)
+        is_on[0] = False
+        try:
+            yield
+        finally:
+            is_on[0] = True
+
+    guard = (lambda: is_on[0]), off
+    table = Converter("numpy")._handlers
+    for walker in (kind(table, [Slot("value")], tuple, guard) for kind in (walk.Walker, speedups.Walker)):
+        assert walker.convert([{"x": "text"}]) == {"x": "text"}
+        assert walker.unpack([({"x": 1.5},)]) == ({"x": 1.5},)
+        assert is_on[0]
+        with pytest.raises(TypeError):
+            walker.convert(None)
+    assert len(entered) >= 4
+
+
+@needs_c
 def test_wrong_use_is_an_error():
     converter = Converter("numpy")
     walker = converter._walker([Slot("value")])
-    now = types.SimpleNamespace(action_space=1), 1, int
-    made = [
-        *(walker, converter._walker([Slot("obs"), Slot("reward", scalar=float, kept_type=float)])),
-        *(
-            speedups.MemberCaster({}, int, [1], None, None, *now),
-            speedups.MemberCaster({}, *[None] * 4, *now),
-        ),
-        *(speedups.ArrayReader(int, int, int), speedups.ArrayReader(None, None, None)),
+    now = types.SimpleNamespace(action_space=1), "action_space", 1, int
+    functions = [
+        *(speedups.member_caster({}, int, [1], None, None, *now), speedups.array_reader(int, int, int, True)),
+        *(speedups.member_caster({}, *[None] * 4, *now), speedups.array_reader(None, None, None, None)),
     ]
-    for one in made:
-        for method in ("convert", "unpack", "cast", "take"):
-            for value in ((), [], [1, 2], [1], [(1, 2, 3, 4, 5)], None, np.zeros(2), walker):
-                with suppress(TypeError, ValueError, KeyError):
-                    getattr(one, method, repr)(value)
-        for arguments in ((), (None,) * 4, (None,) * 5, (None,) * 7, (None,) * 20, (walker, 1)):
+    for one in (walker, converter._walker([Slot("obs"), Slot("reward", scalar=float, kept_type=float)])):
+        functions += [one.convert, one.unpack]
+    for function in functions:
+        for value in ((), [], [1, 2], [1], [(1, 2, 3, 4, 5)], None, np.zeros(2), walker):
+            with suppress(TypeError, ValueError, KeyError):
+                function(value)
+    for make in (speedups.Walker, speedups.member_caster, speedups.array_reader):
+        for arguments in ((), (None,) * 3, (None,) * 5, (None,) * 9, (None,) * 20, (walker, 1)):
             with pytest.raises(TypeError):
-                type(one)(*arguments)
-    for slots in ([], [Slot("x")] * 9, [("x",)], [1]):
-        with pytest.raises((TypeError, ValueError)):
+                make(*arguments)
+    for slots in ([], [Slot("x")] * 9, [("x",)], [1], None):
+        with pytest.raises(TypeError):
             converter._walker(slots)
-    for function in (speedups.copied, speedups.halved):
+    for guard in (1, (), (bool,), (bool, bool, bool)):
+        with pytest.raises((TypeError, SystemError)):
+            speedups.Walker({}, [Slot("value")], tuple, guard)
+    for options in ({}, {"keep": 1}, convert.for_c):
+        with pytest.raises(TypeError):
+            speedups.configure(**options)
+    for function in (speedups.copy_array, speedups.copy_buffer, speedups.halved):
         assert function(None) is None
         with pytest.raises(TypeError):
             function()

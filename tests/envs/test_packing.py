@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,18 @@ def test_typed_keys_stay_arrays_of_jax() -> None:
 def test_the_c_reads_no_other_memory(words: Any, place: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         _packing.from_words(words, [place])
+
+
+@pytest.mark.skipif(_packing._words is None, reason="there is no C to read them")
+def test_places_that_go_away_while_they_are_read_are_not_read() -> None:
+    class Index:
+        def __index__(self) -> int:
+            places.clear()
+            return 0
+
+    places: list[Any] = [(Index(), 1, (1,), np.dtype("float32"), 0)] * 3
+    with suppress(TypeError, ValueError):
+        assert len(_packing.from_words(np.zeros(1, np.uint32), places)) == 1
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)

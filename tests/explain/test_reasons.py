@@ -33,9 +33,7 @@ def test_every_obstacle_has_its_text():
         "subclass": np.zeros(2).view(np.recarray),
         "objects": np.zeros(2, object),
     }
-    assert {code: obstacle(array, TAKING) for code, array in found.items()} == {
-        code: code for code in found
-    }
+    assert {code: obstacle(array, TAKING) for code, array in found.items()} == {code: code for code in found}
     assert found.keys() <= REASONS.keys()
     assert keep() is held
 

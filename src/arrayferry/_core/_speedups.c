@@ -1,10 +1,10 @@
 /* The walk of `walk.py` and the proof of `ownership.py` in C, and other short functions that run often.
  *
- * The walk has a stack of its own, so that a structure may be as deep as memory allows: when a leaf is refused
- * or kept, its path is read off it. Nothing is converted twice.
+ * The walk has a stack of its own, so that a structure may be as deep as memory allows. When a leaf is
+ * refused or kept, its path is read off the stack. Nothing is converted twice.
  *
- * Whatever holds objects for it is a tuple: a `Route`, a `Slot`, a Walker, what a function was made with. Their
- * fields are read by number.
+ * Whatever holds objects for it is a tuple: a `Route`, a `Slot`, a Walker, what a function was made with.
+ * Their fields are read by number.
  *
  * A value whose count is one is held by its container alone. So every function here takes a value
  * together with the answer to "is it unshared?", given before the function holds its own reference.
@@ -22,13 +22,13 @@
 
 /* What the walk shares with the one in Python, and the names of attributes. */
 enum {
-    UNCHANGED, KEEP, ROUTE, CONTAINER, DICT, LIST, TUPLE, IN_PROGRESS, PATH_OF, LOCATE, REPORT_KEPT, REFUSE_CYCLE,
-    GUARDED, REFCOUNTS_RELIABLE, FLATTEN, UNFLATTEN, COUNTED, STATE_HOLDS
+    UNCHANGED, KEEP, ROUTE, CONTAINER, DICT, LIST, TUPLE, IN_PROGRESS, PATH_OF, LOCATE, REPORT_KEPT,
+    REFUSE_CYCLE, GUARDED, REFCOUNTS_RELIABLE, FLATTEN, UNFLATTEN, COUNTED, STATE_HOLDS
 };
 
-static const char *const state_names[STATE_HOLDS] = {"unchanged", "keep", "route", "container", "dict", "list", "tuple",
-    "in_progress", "path_of", "locate", "report_kept", "refuse_cycle", "guarded", "refcounts_reliable",
-    "flatten", "unflatten", "counted"};
+static const char *const state_names[STATE_HOLDS] = {"unchanged", "keep", "route", "container", "dict", "list",
+    "tuple", "in_progress", "path_of", "locate", "report_kept", "refuse_cycle", "guarded",
+    "refcounts_reliable", "flatten", "unflatten", "counted"};
 
 typedef struct {
     PyObject *held[STATE_HOLDS];
@@ -40,7 +40,7 @@ typedef struct {
 
 /* The fields of a Route, a Slot and a Walker. */
 enum {
-    STEPS, FOLLOW, RESOLVE, COPY_OF, FINISH, TAKE, RESULT_TYPE, REFUSE, REFUSAL, AS_IS, COPY, LARGE, ROUTE_FIELDS
+    STEPS, FOLLOW, RESOLVE, COPY_OF, FINISH, TAKE, RESULT_TYPE, REFUSE, REFUSAL, AS_IS, COPY, LARGE
 };
 enum { NAME, ON_KEEP, SCALAR, KEPT_TYPE, SLOT_FIELDS };
 enum { TABLE, SLOTS, REPACK, IS_ON, CONTEXT };
@@ -93,7 +93,8 @@ static void end(Call *call)
 /* Whether only the walk can reach the container that it is in, as far as counts prove anything. */
 static int is_alone(const Call *call)
 {
-    return call->state[REFCOUNTS_RELIABLE] == Py_True && (!call->depth || call->frames[call->depth - 1].alone);
+    const Frame *frame = call->depth ? &call->frames[call->depth - 1] : NULL;
+    return call->state[REFCOUNTS_RELIABLE] == Py_True && (!frame || frame->alone);
 }
 
 /* ---- the proof ---------------------------------------------------------------------------------- */
@@ -144,7 +145,7 @@ static int has_odd_strides(PyArrayObject *array)
     return 0;
 }
 
-/* Whether a value is an array that the target takes without a cast: 1, or 2 if its bools have to be checked. */
+/* Whether the target takes a value, an array, without a cast: 1, or 2 if its bools have to be checked. */
 static int is_plain(PyObject *route, PyObject *value)
 {
     const int shareable = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE;
@@ -175,10 +176,12 @@ static PyObject *slot_of(Call *call)
     return FIELD(FIELD(call->walker, SLOTS), call->slot);
 }
 
-/* The path through the outermost frames. */
-static PyObject *path_to(Call *call, Py_ssize_t depth)
+/* Call a function with what comes before the path, the path through the outermost frames, and what comes
+ * after it, if anything. */
+static PyObject *call_with_path(
+    Call *call, Py_ssize_t depth, PyObject *function, PyObject *before, PyObject *after)
 {
-    PyObject *steps = PyList_New(0), *path = NULL;
+    PyObject *steps = PyList_New(0), *path = NULL, *result = NULL;
     for (Py_ssize_t i = 0; steps && i < depth; i++) {
         Frame *frame = &call->frames[i];
         PyObject *keys = frame->keys ? frame->keys : frame->source;
@@ -191,16 +194,20 @@ static PyObject *path_to(Call *call, Py_ssize_t depth)
     if (steps) {
         PyObject *name = FIELD(slot_of(call), NAME);
         path = PyObject_CallFunctionObjArgs(call->state[PATH_OF], name, steps, NULL);
-        Py_DECREF(steps);
     }
-    return path;
+    if (path) {
+        result = PyObject_CallFunctionObjArgs(function, before, path, after, NULL);
+    }
+    Py_XDECREF(steps);
+    Py_XDECREF(path);
+    return result;
 }
 
 /* Replace the current error with the one to raise: with its path, and by way of `refusal` if a framework
  * refused an array. */
 static void locate(Call *call, PyObject *refusal, PyObject *refused)
 {
-    PyObject *type, *error, *traceback, *path = NULL, *better;
+    PyObject *type, *error, *traceback, *better;
     if (!PyErr_ExceptionMatches(PyExc_Exception)) {
         return;
     }
@@ -210,17 +217,16 @@ static void locate(Call *call, PyObject *refusal, PyObject *refused)
         PyException_SetTraceback(error, traceback);
     }
     better = refused ? PyObject_CallFunctionObjArgs(refusal, refused, error, NULL) : Py_NewRef(error);
-    if (better && (path = path_to(call, call->depth))) {
-        Py_SETREF(better, PyObject_CallFunctionObjArgs(call->state[LOCATE], better, path, NULL));
+    if (better) {
+        Py_SETREF(better, call_with_path(call, call->depth, call->state[LOCATE], better, NULL));
     }
-    if (better && path) {
+    if (better) {
         if (better != error) {
             PyException_SetCause(better, Py_NewRef(error));
             PyException_SetContext(better, Py_NewRef(error));
         }
         PyErr_SetObject((PyObject *)Py_TYPE(better), better);
     }
-    Py_XDECREF(path);
     Py_XDECREF(better);
     Py_XDECREF(type);
     Py_XDECREF(error);
@@ -230,17 +236,15 @@ static void locate(Call *call, PyObject *refusal, PyObject *refused)
 /* Return a leaf that stays as it is, after telling the slot's `on_keep`, if it has one. */
 static PyObject *keep(Call *call, PyObject *leaf)
 {
-    PyObject *slot = slot_of(call), *told = NULL;
-    if (FIELD(slot, ON_KEEP) == Py_None) {
-        return Py_NewRef(leaf);
+    PyObject *slot = slot_of(call);
+    if (FIELD(slot, ON_KEEP) != Py_None) {
+        PyObject *told = call_with_path(call, call->depth, call->state[REPORT_KEPT], slot, leaf);
+        if (told == NULL) {
+            return NULL;
+        }
+        Py_DECREF(told);
     }
-    PyObject *path = path_to(call, call->depth);
-    if (path) {
-        told = PyObject_CallFunctionObjArgs(call->state[REPORT_KEPT], slot, path, leaf, NULL);
-        Py_DECREF(path);
-    }
-    Py_XDECREF(told);
-    return told ? Py_NewRef(leaf) : NULL;
+    return Py_NewRef(leaf);
 }
 
 /* ---- containers --------------------------------------------------------------------------------- */
@@ -288,11 +292,9 @@ static PyObject *stable(PyObject *container, int alone)
 
 static void flatten(Call *call, Frame *frame)
 {
-    PyObject **names = call->state, *keys, *values, *flat = NULL;
-    PyObject *counted = PyObject_GetAttr(frame->container, names[COUNTED]);
-    if (counted) {
-        flat = PyObject_CallMethodOneArg(frame->container, names[FLATTEN], frame->node);
-    }
+    PyObject *container = frame->container, **state = call->state, *keys, *values;
+    PyObject *counted = PyObject_GetAttr(container, state[COUNTED]);
+    PyObject *flat = counted ? PyObject_CallMethodOneArg(container, state[FLATTEN], frame->node) : NULL;
     if (flat && PyArg_Parse(flat, "(OO)", &keys, &values)) {
         frame->keys = Py_NewRef(keys);
         frame->source = PyObject_GetIter(values);
@@ -320,12 +322,7 @@ static PyObject *refuse_cycle(Call *call, PyObject *value)
     while (depth < call->depth && call->frames[depth].node != value) {
         depth++;
     }
-    PyObject *path = path_to(call, depth), *raised = NULL;
-    if (path) {
-        raised = PyObject_CallFunctionObjArgs(call->state[REFUSE_CYCLE], value, path, NULL);
-        Py_DECREF(path);
-    }
-    return raised;
+    return call_with_path(call, depth, call->state[REFUSE_CYCLE], value, NULL); /* it raises */
 }
 
 /* Push the frame of a container, and return NULL; or return what it has become already. */
@@ -512,10 +509,8 @@ static int number_of(const char *format)
     int is_complex = *format == 'Z';
     format += is_complex;
     const char *known = *format && !format[1] ? strchr(is_complex ? "fd" : formats, *format) : NULL;
-    if (known == NULL) {
-        return -1;
-    }
-    return !is_complex ? numbers[known - formats] : *known == 'f' ? NPY_CFLOAT : NPY_CDOUBLE;
+    int number = known && !is_complex ? numbers[known - formats] : -1;
+    return !known || !is_complex ? number : *known == 'f' ? NPY_CFLOAT : NPY_CDOUBLE;
 }
 
 static PyObject *copy_buffer(PyObject *Py_UNUSED(module), PyObject *value)
@@ -897,7 +892,8 @@ static PyType_Slot walker_type_slots[] = {
     {Py_tp_methods, walker_methods},
     {0, NULL}};
 
-static PyType_Spec walker_spec = {"arrayferry._core._speedups.Walker", 0, 0, Py_TPFLAGS_DEFAULT, walker_type_slots};
+static PyType_Spec walker_spec = {
+    "arrayferry._core._speedups.Walker", 0, 0, Py_TPFLAGS_DEFAULT, walker_type_slots};
 
 
 /* ---- functions that hold what they were made with, as their first argument ---------------------- */
@@ -914,18 +910,6 @@ static PyObject *closure(PyMethodDef *function, PyObject *args, Py_ssize_t count
 
 enum { SEE, MEMORY, ADDRESS, COPIES, READER_HOLDS };
 
-/* Whether an array lies within a piece of memory. */
-static int lies_within(PyObject *array, PyObject *address, Py_ssize_t length)
-{
-    size_t start = PyLong_AsSize_t(address), first, bytes;
-    if (PyErr_Occurred() || !PyArray_Check(array)) {
-        return 0;
-    }
-    first = (size_t)PyArray_DATA((PyArrayObject *)array);
-    bytes = (size_t)PyArray_NBYTES((PyArrayObject *)array);
-    return start && start <= first && first - start + bytes <= (size_t)length;
-}
-
 /* What NumPy sees of an array, or a copy of it; None if in doubt: the framework's own `read` then says what is
  * wrong, if anything is. */
 static PyObject *read_array(PyObject *self, PyObject *value)
@@ -935,8 +919,12 @@ static PyObject *read_array(PyObject *self, PyObject *value)
     if ((seen = PyObject_CallOneArg(FIELD(self, SEE), value))
         && (memory = PyObject_CallOneArg(FIELD(self, MEMORY), value))
         && (address = PyObject_CallOneArg(FIELD(self, ADDRESS), memory))) {
-        Py_ssize_t length = PyObject_Size(memory);
-        is_there = length >= 0 && lies_within(seen, address, length);
+        size_t start = PyLong_AsSize_t(address), length = (size_t)PyObject_Size(memory);
+        if (!PyErr_Occurred() && PyArray_Check(seen)) {
+            size_t first = (size_t)PyArray_DATA((PyArrayObject *)seen);
+            size_t bytes = (size_t)PyArray_NBYTES((PyArrayObject *)seen);
+            is_there = start && start <= first && first - start + bytes <= length;
+        }
     }
     Py_XDECREF(memory);
     Py_XDECREF(address);
@@ -967,7 +955,8 @@ static PyObject *member_of(PyObject *self, PyObject *found)
     if (PyList_CheckExact(members) && PyLong_CheckExact(found)) {
         Py_ssize_t index = PyLong_AsSsize_t(found);
         PyErr_Clear(); /* an integer that is too large is not a member */
-        return 0 <= index && index < PyList_GET_SIZE(members) ? Py_NewRef(PyList_GET_ITEM(members, index)) : NULL;
+        int is_member = 0 <= index && index < PyList_GET_SIZE(members);
+        return is_member ? Py_NewRef(PyList_GET_ITEM(members, index)) : NULL;
     }
     if (PyList_CheckExact(members) || !PyArray_CheckExact(found)) {
         return NULL;
@@ -992,25 +981,21 @@ static PyObject *cast_to_member(PyObject *self, PyObject *action)
         found = PyObject_CallOneArg(probe, action);
     }
     Py_XDECREF(probe);
-    if (found) {
+    int is_read = found != NULL;
+    if (is_read) {
         new = member_of(self, found);
         Py_DECREF(found);
-        if (new || PyErr_Occurred()) {
-            return new;
-        }
     }
-    else if (PyErr_Occurred()) {
-        if (!is_refusal()) {
-            return NULL;
-        }
-        PyErr_Clear(); /* the probe does not know this action */
+    if (new || (PyErr_Occurred() && (is_read || !is_refusal()))) {
+        return new;
     }
+    PyErr_Clear(); /* the probe does not know this action */
     return PyObject_CallOneArg(FIELD(self, FALLBACK), action);
 }
 
 static PyObject *member_caster(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    static PyMethodDef function = {"cast", cast_to_member, METH_O, "Return an action as a member of the space."};
+    static PyMethodDef function = {"cast", cast_to_member, METH_O, "Return an action as a member."};
     if (PyTuple_GET_SIZE(args) > PROBES && !PyDict_Check(FIELD(args, PROBES))) {
         PyErr_SetString(PyExc_TypeError, "the probes are in a dict");
         return NULL;
@@ -1069,12 +1054,12 @@ static PyMethodDef functions[] = {
     {"halved", halved, METH_O, "Return a plain 64-bit array as a 32-bit one; None if values are lost."},
     {"array_reader", array_reader, METH_VARARGS,
         "array_reader(see, memory, address, copies)\n\n"
-        "Return a function that reads arrays: what `see` shows of them to NumPy, or a copy of that, if it lies "
+        "Return a function that reads arrays: what `see` shows to NumPy, or a copy of that, if it lies "
         "within `memory` at `address`; None where in doubt."},
     {"member_caster", member_caster, METH_VARARGS,
         "member_caster(probes, fallback, members, cast, dtype, owner, attribute, space, refresh)\n\n"
-        "Return a function that turns actions that the probes know into members, leaving others to `fallback`, "
-        "as long as the owner's attribute is `space`."},
+        "Return a function that turns actions that the probes know into members, leaving others to "
+        "`fallback`, as long as the owner's attribute is `space`."},
     {NULL}};
 
 static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base)
@@ -1084,7 +1069,7 @@ static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base)
     int failed = type == NULL || PyModule_AddType(module, (PyTypeObject *)type) < 0;
     Py_XDECREF(bases);
     Py_XDECREF(type);
-    return failed;
+    return failed ? -1 : 0;
 }
 
 static int module_exec(PyObject *module)
@@ -1099,8 +1084,8 @@ static int module_exec(PyObject *module)
             return -1;
         }
     }
-    return add_type(module, &walker_spec, &PyTuple_Type) < 0 || add_type(module, &type_key_spec, &_PyWeakref_RefType) < 0
-        ? -1 : 0;
+    int failed = add_type(module, &walker_spec, &PyTuple_Type);
+    return failed ? failed : add_type(module, &type_key_spec, &_PyWeakref_RefType);
 }
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)

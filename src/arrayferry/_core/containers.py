@@ -102,7 +102,13 @@ def _guarded(kind: str, flatten: Flatten) -> Container:
     )
 
 
+# Whose objects `pickle` copies; other classes may write the addresses of objects instead, as mrecords do.
+_OF_OBJECTS = np.ndarray, np.recarray, np.void, np.record, np.ma.MaskedArray, np.ma.core.mvoid
+
+
 def _copy_whole(array: Any) -> Any:
+    if array.dtype.hasobject and type(array) not in _OF_OBJECTS:
+        raise TypeError(f"the objects in {with_article(type(array).__name__)} cannot be copied safely")
     new = pickle.loads(pickle.dumps(array))  # `deepcopy` would share the objects in some structured arrays
     if own := getattr(array, "__dict__", None):
         vars(new).update(deepcopy(own))

@@ -212,23 +212,25 @@ def _of_unknown_class(value: Any, owned: bool) -> Any:
 # The most objects that are looked at in the attributes of one.
 _MANY = 100
 
-if speedups is not None:  # what the walk in C shares with the one in Python
-    speedups.configure(
-        unchanged=unchanged,
-        keep=KEEP,
-        route=Route,
-        container=walk.Container,
-        dict=containers.DICT,
-        list=containers.LIST,
-        tuple=containers.TUPLE,
-        in_progress=walk.IN_PROGRESS,
-        path_of=walk.path_of,
-        locate=walk.locate,
-        report_kept=lambda slot, path, leaf: walk.report_kept(slot, lambda: path, leaf),
-        refuse_cycle=walk.refuse_cycle,
-        guarded=walk.guarded,
-        refcounts_reliable=REFCOUNTS_RELIABLE,
-    )
+# What the walk in C shares with the one in Python.
+for_c = {
+    "unchanged": unchanged,
+    "keep": KEEP,
+    "route": Route,
+    "container": walk.Container,
+    "dict": containers.DICT,
+    "list": containers.LIST,
+    "tuple": containers.TUPLE,
+    "in_progress": walk.IN_PROGRESS,
+    "path_of": walk.path_of,
+    "locate": walk.locate,
+    "report_kept": lambda slot, path, leaf: walk.report_kept(slot, lambda: path, leaf),
+    "refuse_cycle": walk.refuse_cycle,
+    "guarded": walk.guarded,
+    "refcounts_reliable": REFCOUNTS_RELIABLE,
+}
+if speedups is not None:
+    speedups.configure(**for_c)
 
 
 def keeping_numbers(to: Namespace, device: Any = None, *, copy: bool | None = None) -> Converter:

@@ -86,8 +86,15 @@ _KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 
 # The letters of the kinds, by what names begin with.
 _LETTERS = {
-    **{"bool": "b", "int": "i", "uint": "u", "float": "f", "bfloat": "f", "complex": "c", "object": "O"},
-    **{"longdouble": "f", "clongdouble": "c"},  # NumPy's, where they have no number of bits
+    "bool": "b",
+    "int": "i",
+    "uint": "u",
+    "float": "f",
+    "bfloat": "f",
+    "complex": "c",
+    "object": "O",
+    "longdouble": "f",
+    "clongdouble": "c",  # NumPy's, where they have no number of bits
 }
 
 

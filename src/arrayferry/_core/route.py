@@ -43,7 +43,7 @@ class Route(NamedTuple):
         result_type: as in `Target`.
         refuse: raises for a result of any other type.
         refusal: `(array, error)` to the error to raise when `take` raised.
-        as_is: by the number of a dtype: 1 if `take` accepts it as it is, 2 if it does where all bytes are 0 or 1.
+        as_is: by the number of a dtype: 1 if `take` accepts it as it is, 2 if only bytes of 0 and 1.
         copy: as for `Converter`.
         large: from this many bytes on, copies are aligned, by `follow`; None if they never are.
     """

@@ -14,8 +14,8 @@ static PyObject *array_at(PyArrayObject *words, PyObject *place)
     PyArray_Dims shape = {NULL, 0};
     PyArray_Descr *dtype;
     PyObject *new = NULL;
-    if (PyArg_Parse(place, "(nnO&O!i)", &start, &stop, PyArray_IntpConverter, &shape, &PyArrayDescr_Type, &dtype,
-            &bit)) {
+    if (PyArg_Parse(place, "(nnO&O!i)", &start, &stop, PyArray_IntpConverter, &shape, &PyArrayDescr_Type,
+            &dtype, &bit)) {
         if (0 <= start && start <= stop && stop <= PyArray_SIZE(words) && 0 <= bit && bit < 32
             && PyArray_MultiplyList(shape.ptr, shape.len) == stop - start
             && (dtype->type_num == NPY_BOOL || PyDataType_ELSIZE(dtype) == 4)) {
