@@ -72,6 +72,7 @@ ELSEWHERE = {
     "_frameworks/_containers.py": "needs tensordict",
     "wrappers/_rows/torch.py": "needs several processes, which tests/scale has",
     "_frameworks/jax.py put_on": "needs several processes",
+    "_frameworks/jax.py read": "needs several processes",
     "wrappers/_rows/jax.py _plan": "needs several processes",
     "_core/route.py _alias": "needs a GPU",
     "envs/dm_env.py _space": "needs Shimmy, which tests/field has",

@@ -420,7 +420,15 @@ class Pair:
         self.left, self.right = left, right
 
 
-@pytest.mark.parametrize("wrap_in", [Point, State, lambda array: {"deep": [(array,)]}, UserDict], ids=str)
+CONTAINERS = {
+    "Point": Point,
+    "State": State,
+    "deep": lambda array: {"deep": [(array,)]},
+    "UserDict": UserDict,
+}
+
+
+@pytest.mark.parametrize("wrap_in", CONTAINERS.values(), ids=CONTAINERS)
 def test_an_array_is_found_in_every_container_that_a_conversion_opens(wrap_in: Any) -> None:
     env = Holder()
     env.observation = wrap_in({"x": torch.zeros(2)} if wrap_in is UserDict else torch.zeros(2))

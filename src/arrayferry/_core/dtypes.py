@@ -232,12 +232,11 @@ def next_available(name: str, available: frozenset[str]) -> str:
 
 
 def ml_dtype(name: str) -> np.dtype[Any] | None:
-    """Return one of `ML_DTYPES` as a dtype of NumPy; None if ml_dtypes does not have it, or is not there."""
+    """Return one of `ML_DTYPES` as a dtype of NumPy; None for any other name, or without ml_dtypes."""
     try:
-        dtype: np.dtype[Any] = np.dtype(getattr(import_module("ml_dtypes"), name))
+        return np.dtype(getattr(import_module("ml_dtypes"), name)) if name in ML_DTYPES else None
     except (ImportError, AttributeError):
         return None
-    return dtype
 
 
 def _named_dtype(name: str) -> np.dtype[Any]:
