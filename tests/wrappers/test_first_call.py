@@ -423,7 +423,7 @@ class Pair:
 CONTAINERS = {
     "Point": Point,
     "State": State,
-    "deep": lambda array: {"deep": [(array,)]},
+    "deep": lambda array: {"x": [(array,)]},
     "UserDict": UserDict,
 }
 

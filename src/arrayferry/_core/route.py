@@ -93,7 +93,7 @@ class Routes:
         self._largest = {name: limit for name, limit in limits.items() if limit[0] in as_is}
         self._number_cast = cache(self._decide_number_cast)
         checks_bools = not self._shares and "bool" in target.dtypes() and "bool" not in wanted
-        numbers = {np.dtype(bool).num: 2} if checks_bools else {}
+        numbers: dict[int, int] = {np.dtype(bool).num: 2} if checks_bools else {}
         numbers |= {dtype.num: 1 for dtype in as_is}
         self._for_c: dict[str, Any] = {
             "take": target.share if self._shares else target.take,

@@ -24,7 +24,8 @@ from arrayferry._core.ownership import count_holders
 from arrayferry._core.speedups import speedups
 from arrayferry.errors import CircularError, FerryError, UnsupportedError
 
-Handler: TypeAlias = "Callable[[Any, bool], Any] | Container"
+# What becomes of a type: a function, a `Container`, or a `Route`, which is a tuple that can be called.
+Handler: TypeAlias = "Callable[[Any, bool], Any] | Container | tuple[Any, ...]"
 
 # Called with the name of the value, a function that makes the path (which is slow), and the leaf.
 OnKeep: TypeAlias = "Callable[[str, Callable[[], str], Any], None]"
