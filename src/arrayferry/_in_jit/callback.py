@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from time import monotonic, sleep
 from typing import Any, NoReturn
 
@@ -104,7 +105,9 @@ def _on_host(function: Function) -> Callable[[list[Array], list[Array]], None]:
             if config.jax_enable_x64 == is_wide:  # type: ignore[attr-defined]
                 function(outs, *args)
             else:
-                own: Any = jax if hasattr(jax, "enable_x64") else jax.experimental  # before JAX 0.8
+                own: Any = (
+                    jax if hasattr(jax, "enable_x64") else import_module("jax.experimental")
+                )  # before 0.8
                 with own.enable_x64(is_wide):
                     function(outs, *args)
         finally:

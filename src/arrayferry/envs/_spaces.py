@@ -99,7 +99,7 @@ def as_action(members: Any, action: Any, path: str = "action", ignored: Any = Fa
 
 def untraced(array: Any) -> Any:
     """Return an array, unless it stands for one in a function that JAX traces."""
-    import jax  # `from jax.core import` would take ten times as long
+    import jax.core  # `from jax.core import` would take ten times as long
 
     if isinstance(array, jax.core.Tracer):
         what = "an environment was reset or stepped in a function that JAX traces"

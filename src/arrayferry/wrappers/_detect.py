@@ -83,7 +83,7 @@ def arrays_in(value: Any) -> Iterator[tuple[Framework, Any]]:
         if id(item) in seen or type(item) in _SCALARS:
             continue
         seen[id(item)] = item
-        kind = _kinds[type(item)]
+        kind: Any = _kinds[type(item)]
         if isinstance(item, np.ndarray) and item.dtype == object:
             kind = OBJECT_ARRAY
         if type(kind) is Container:

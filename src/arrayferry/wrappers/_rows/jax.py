@@ -62,7 +62,7 @@ class Rows(Placement):
             raise DeviceError(what, f"make {parts} environments, or a multiple of that")
 
     @cached_property
-    def _parts(self) -> dict[jax.Device, int]:
+    def _parts(self) -> dict[Any, int]:
         """The number of the part that each device holds."""
         first: Any = self.sharding.spec[0] if len(self.sharding.spec) else None
         axes = first if isinstance(first, tuple) else () if first is None else (first,)
@@ -89,7 +89,7 @@ class Rows(Placement):
         return self.count // len(self._here) * len(self._processes)
 
     @cached_property
-    def indices(self) -> dict[jax.Device, slice]:
+    def indices(self) -> dict[Any, slice]:
         """The rows of this process that each of its devices holds."""
         size = self.count // len(self._here)
         addressable = self.sharding.addressable_devices
@@ -97,7 +97,7 @@ class Rows(Placement):
         return {device: slice(start, start + size) for device, start in starts.items()}
 
     @cached_property
-    def local(self) -> jax.Device:
+    def local(self) -> Any:
         """The device for all other arrays."""
         return next(iter(self.indices))
 

@@ -92,12 +92,13 @@ class Rows(Placement):
             return tensor
         return DTensor.from_local(tensor, self.mesh, self.placements, run_check=False)
 
-    def read(self, tensor: Any) -> Any:
+    def read(self, array: Any) -> Any:
         """Return this process's rows of a DTensor with those of all processes; any other tensor as it is."""
         from torch.distributed.tensor import DTensor
 
-        if not isinstance(tensor, DTensor):
-            return tensor
+        if not isinstance(array, DTensor):
+            return array
+        tensor: Any = array
         if not self._has_rows(tensor):
             shape, where = tuple(tensor.shape), f"{tensor.placements} on {tensor.device_mesh}"
             what = f"this process does not hold its rows of a DTensor of shape {shape}, placed as {where}"
