@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -84,7 +83,11 @@ class Delivery:
         """Hand over private memory of a dtype that the target has."""
         target = target or self.target
         try:
-            result = _hand_over(array, target, target.take)
+            if target.from_bits is None or array.dtype.num < dtypes.USER_DEFINED:  # to ask for a name is slow
+                result = target.take(array)
+            else:
+                bits = target.take(array.view(np.int16 if array.dtype.itemsize == 2 else np.uint8))
+                result = target.from_bits(bits, array.dtype.name)
         except REFUSALS as error:
             raise self.refusal(array, error, source) from error
         if target.result_type is not None and type(result) is not target.result_type:
@@ -107,16 +110,13 @@ class Delivery:
             raise SharingError(what, f"pass copy=None, which converts it to {new}")
         if self.target.share is None:
             reason = (
-                "it is kept in memory of its own" if self.device is None else f"it is not on {self.device}"
+                f"it is not on {self.device}" if self.device is not None else "it keeps memory of its own"
             )
         elif code := ownership.obstacle(array, ("byte-order", *self.target.needs)):
             reason = ownership.OBSTACLES[code][0]
         else:
-            try:
-                same = array if cast.same else array.view(cast.dtype)
-                return _hand_over(same, self.target, self.target.share)
-            except REFUSALS as error:
-                raise self.refusal(array, error, source) from error
+            same = array if cast.same else array.view(cast.dtype)
+            return self.take(same, source, self.target._replace(take=self.target.share))
         raise SharingError(f"{name} cannot share this memory: {reason}", "pass copy=None")
 
     def _private(self, array: Array, cast: Cast, source: Framework | None) -> Array:
@@ -143,11 +143,3 @@ class Delivery:
             return error
         what = f"{describe(array, source)} -> {self.framework.name}: {type(error).__name__}: {error}"
         return TransferError(what, "the framework itself refused; see its message")
-
-
-def _hand_over(array: Array, target: Target, function: Callable[[Array], Any]) -> Any:
-    """Call `take` or `share`; for a dtype that only ml_dtypes has, on integers of the same bits."""
-    if target.from_bits is None or array.dtype.num < dtypes.USER_DEFINED:  # to ask for a name is slow
-        return function(array)
-    bits = function(array.view(np.int16 if array.dtype.itemsize == 2 else np.uint8))
-    return target.from_bits(bits, array.dtype.name)
