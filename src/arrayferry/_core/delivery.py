@@ -110,7 +110,7 @@ class Delivery:
             raise SharingError(what, f"pass copy=None, which converts it to {new}")
         if self.target.share is None:
             reason = (
-                f"it is not on {self.device}" if self.device is not None else "it keeps memory of its own"
+                f"it is not on {self.device}" if self.device is not None else "it keeps its own"
             )
         elif code := ownership.obstacle(array, ("byte-order", *self.target.needs)):
             reason = ownership.OBSTACLES[code][0]
