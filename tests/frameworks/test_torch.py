@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arrayferry import convert
-from arrayferry.errors import UnsupportedError
+from arrayferry.errors import FerryError, UnsupportedError
 from frameworks.refused import refused, targets
 
 
@@ -56,6 +56,17 @@ def test_fake_tensor(torch, target):
     with FakeTensorMode():
         tensor = torch.zeros(2)
     refused(tensor, target, "FakeTensor")
+
+
+@targets
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_tensor_in_fake_tensor_mode(torch, target, dtype):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    tensor = torch.arange(3).to(getattr(torch, dtype))
+    with FakeTensorMode(allow_non_fake_inputs=True), pytest.raises(FerryError):
+        convert([tensor], target)  # `numpy()` shows memory that nobody has written to
+    assert convert(tensor, "numpy").tolist() == [0, 1, 2]
 
 
 @targets

@@ -143,11 +143,12 @@ def read(tensor: torch.Tensor) -> Array:
     import torch
 
     _refuse_if_no_values(tensor)
+    _refuse_dispatching(tensor := tensor.detach())  # in FakeTensorMode, `numpy()` would show garbage
     name = dtype_name(tensor.dtype)
     if name in STANDARD and not _forked:
         return tensor.numpy(force=True)
     with _available_threads():
-        plain = tensor.detach().cpu().resolve_conj().resolve_neg()
+        plain = tensor.cpu().resolve_conj().resolve_neg()
         if name in STANDARD:
             return plain.numpy()
         if (dtype := ml_dtype(name)) is not None:
