@@ -37,12 +37,7 @@ def _unflatten_dict(old: dict[Any, Any], keys: Iterable[Any], new: list[Any]) ->
     return built
 
 
-DICT = Container(
-    flatten=lambda old: (old.keys(), old.values()),
-    unflatten=_unflatten_dict,
-    counted=True,
-    copy=dict.copy,
-)
+DICT = Container(lambda old: (old.keys(), old.values()), _unflatten_dict, counted=True, copy=dict.copy)
 LIST = Container(
     flatten=lambda old: ((), old),
     unflatten=lambda old, keys, new: new,
@@ -50,12 +45,7 @@ LIST = Container(
     counted=True,
     copy=list.copy,
 )
-TUPLE = Container(
-    flatten=lambda old: ((), old),
-    unflatten=lambda old, keys, new: tuple(new),
-    format_key=lambda keys, index: f"[{index}]",
-    counted=True,
-)
+TUPLE = dataclasses.replace(LIST, unflatten=lambda old, keys, new: tuple(new), copy=None)
 
 
 def _unflatten_object_array(old: np.ndarray[Any, Any], shape: Any, new: list[Any]) -> np.ndarray[Any, Any]:
@@ -73,7 +63,7 @@ OBJECT_ARRAY = Container(
 )
 
 
-def wrap_errors(call: Callable[_P, _T], what: Callable[_P, str], hint: str) -> Callable[_P, _T]:
+def wrap_errors(call: Callable[_P, _T], what: str, hint: str) -> Callable[_P, _T]:
     """Wrap somebody else's code: whatever it raises becomes the cause of an `UnsupportedError`."""
 
     @wraps(call)
@@ -85,20 +75,17 @@ def wrap_errors(call: Callable[_P, _T], what: Callable[_P, str], hint: str) -> C
         except Exception as error:
             if is_interruption(error):
                 raise
-            raise UnsupportedError(f"{what(*args, **kwargs)}: {describe_error(error)}", hint) from error
+            raise UnsupportedError(f"{what}: {describe_error(error)}", hint) from error
 
     return wrapped
 
 
 def _guarded(kind: str, flatten: Flatten) -> Container:
     """Return the container for a kind of class that may run its own code when an object is read or built."""
-    hint = f"arrayferry.register_container({kind}, values=..., build=...)"
-    what = with_article(kind)
+    hint, what = f"arrayferry.register_container({kind}, values=..., build=...)", with_article(kind)
     return Container(
-        wrap_errors(flatten, lambda old: f"{what} cannot be read", hint),
-        wrap_errors(
-            lambda old, keys, new: keys.build(new), lambda old, keys, new: f"{what} cannot be rebuilt", hint
-        ),
+        wrap_errors(flatten, f"{what} cannot be read", hint),
+        wrap_errors(lambda old, keys, new: keys.build(new), f"{what} cannot be rebuilt", hint),
     )
 
 
@@ -124,13 +111,11 @@ NUMPY_ARRAY = _guarded("ndarray", lambda old: (Keys((), lambda new: _copy_whole(
 
 def container_of(cls: type) -> Container | None:
     """Return how containers of this type are opened and built; None if the type is not a container."""
-    if (known := registered_container(cls) or _EXACT.get(cls)) is not None:
+    if (known := registered_container(cls) or {dict: DICT, list: LIST, tuple: TUPLE}.get(cls)) is not None:
         return known
     flatten = _find_in_libraries(cls) or flatten_of(cls)
     return None if flatten is None or flatten is unchanged else _guarded(cls.__qualname__, flatten)
 
-
-_EXACT: dict[type, Container] = {dict: DICT, list: LIST, tuple: TUPLE}
 
 # What libraries say about their own classes, by functions `(class)` to one that flattens its objects, to
 # `unchanged` if they only look like containers, or to None for any other class.
@@ -201,21 +186,21 @@ def register_container(
 
         def build_checked(new: list[Any]) -> Any:
             built = build(old, new)
-            if type(built) is not type(old) or (built is old and new):
-                kind = with_article(type(built).__name__)
-                raise TypeError("build returned the original" if built is old else f"build returned {kind}")
+            if built is old and new:
+                raise TypeError("build returned the original")
+            if type(built) is not type(old):
+                raise TypeError(f"build returned {with_article(type(built).__name__)}")
             held = list(values(built))
             others = {id(value) for value in (*originals, *new) if not isinstance(value, UNCHANGING)}
-            if len(held) != len(new) or any(
-                value is not given and id(value) in others for given, value in zip(new, held)
-            ):
+            wrong = [value for given, value in zip(new, held) if value is not given and id(value) in others]
+            if wrong or len(held) != len(new):
                 raise ValueError("its values are not those that build was given")
             return built
 
         return Keys(range(len(originals)) if keys is None else keys(old), build_checked), originals
 
-    functions = {"values": values, "build": build, "keys": keys or list}
     container = _guarded(getattr(cls, "__qualname__", ""), flatten)
+    functions = {"values": values, "build": build, "keys": keys or list}
     register(_registered, cls, container, functions, replace=replace)
 
 

@@ -193,7 +193,7 @@ class Converter:
                 raise error.inside("value")  # noqa: B904  (it is the same error)
 
         what = f"the function registered for {cls.__qualname__} raised"
-        return containers.wrap_errors(handler, lambda value, owned: what, "fix the registered function")
+        return containers.wrap_errors(handler, what, "fix the registered function")
 
 
 def _of_unknown_class(value: Any, owned: bool) -> Any:

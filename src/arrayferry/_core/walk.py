@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from sys import getrefcount
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from arrayferry._core import ownership
 from arrayferry._core.interruptions import ignore_errors, is_interruption
-from arrayferry._core.ownership import count_holders
 from arrayferry._core.speedups import speedups
 from arrayferry.errors import CircularError, FerryError, UnsupportedError
+
+_T = TypeVar("_T")
 
 # What becomes of a type: a function, a `Container`, or a `Route`, which is a tuple that can be called.
 Handler: TypeAlias = "Callable[[Any, bool], Any] | Container | tuple[Any, ...]"
@@ -138,17 +139,15 @@ def walk(
     """
     memo = {} if memo is None else memo
     unshared = ownership.unshared
-    node: Any = box
-    keys: Iterable[Any] = ()
-    container, children, results, alone, known = _BOX, iter(box), list[Any](), True, False
-    stack: list[_Frame] = [(node, container, keys, children, results, alone, known)]
+    stack: list[_Frame] = [(box, _BOX, (), iter(box), [], True, False)]
     try:
         while True:
+            node, container, keys, children, results, alone, known = stack[-1]
             for child in children:
                 found = handlers[type(child)]
                 references = getrefcount(child)
                 if references <= unshared:  # so few that it has to be known exactly
-                    references = count_holders((child,))
+                    references = ownership.count_holders((child,))
                 if type(found) is not Container:
                     if visit is None:
                         found = found(child, alone and references <= unshared)
@@ -161,15 +160,16 @@ def walk(
                         continue
                     if is_shared and (entry := memo.get(id(child))) is not None:
                         if entry[1] is IN_PROGRESS:
-                            refuse_cycle(child, _path_of_node(child, stack, slots))
+                            depths = (depth for depth, frame in enumerate(stack) if frame[0] is child)
+                            depth = next(depths, len(stack) - 1)
+                            refuse_cycle(child, _path(stack[:depth], slots) if depth else "")
                         results.append(entry[1])
                         continue
                     if is_shared:
                         memo[id(child)] = child, IN_PROGRESS
                     alone = alone and found.counted and not is_shared
                     keys, values = found.flatten(child if alone or not found.copy else found.copy(child))
-                    node, container, children, results, known = child, found, iter(values), [], is_shared
-                    stack.append((node, container, keys, children, results, alone, known))
+                    stack.append((child, found, keys, iter(values), [], alone, is_shared))
                     break
                 if found is KEEP:
                     report_kept(_slot(stack, slots), partial(_path, stack, slots), child)
@@ -182,8 +182,7 @@ def walk(
                 if known:
                     memo[id(node)] = node, built
                 stack.pop()
-                node, container, keys, children, results, alone, known = stack[-1]
-                results.append(built)
+                stack[-1][4].append(built)
     except Exception as error:
         if (located := locate(error, _path(stack, slots))) is error:
             raise
@@ -228,19 +227,12 @@ def path_of(name: str, steps: Iterable[tuple[Container, Any, int]]) -> str:
     return name + "".join(container.format_key(keys, index) for container, keys, index in steps)
 
 
-def _path_of_node(node: Any, stack: list[_Frame], slots: Sequence[Slot]) -> str:
-    depth = next((depth for depth, frame in enumerate(stack) if frame[0] is node), len(stack) - 1)
-    return _path(stack[:depth], slots) if depth else ""
-
-
 def refuse_cycle(container: Any, path: str = "") -> None:
     """Raise the error for a container that was reached from itself."""
     raise CircularError(f"this {type(container).__name__} contains itself", "break the cycle", path)
 
 
-def guarded(
-    context: Callable[[], AbstractContextManager[Any]], method: Callable[..., Any], *args: Any
-) -> Any:
+def guarded(context: Callable[[], AbstractContextManager[Any]], method: Callable[..., _T], *args: Any) -> _T:
     """Call a method in a context."""
     with context():
         return method(*args)
@@ -293,8 +285,7 @@ class Walker:
 
     def _walk(self, box: list[Any], slots: Sequence[Slot]) -> list[Any]:
         if self._guard is not None and self._guard[0]():
-            results: list[Any] = guarded(self._guard[1], walk, box, slots, self._handlers)
-            return results
+            return guarded(self._guard[1], walk, box, slots, self._handlers)
         return walk(box, slots, self._handlers)
 
 
