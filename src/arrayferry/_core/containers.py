@@ -19,10 +19,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from arrayferry._core.interruptions import is_interruption
+from arrayferry._core import interruptions, objects, type_cache
 from arrayferry._core.messages import with_article
-from arrayferry._core.objects import BASES, EQUAL_KEYS, UNCHANGING, Flatten, Keys, as_mapping, as_object
-from arrayferry._core.type_cache import find_base, register, registration_table
+from arrayferry._core.objects import Flatten, Keys
 from arrayferry._core.walk import Container, describe_error, unchanged
 from arrayferry.errors import FerryError, UnsupportedError
 
@@ -33,7 +32,7 @@ _P = ParamSpec("_P")
 def _unflatten_dict(old: dict[Any, Any], keys: Iterable[Any], new: list[Any]) -> dict[Any, Any]:
     built = dict(zip(keys, new))
     if len(built) < len(new):
-        raise ValueError(EQUAL_KEYS)
+        raise ValueError(objects.EQUAL_KEYS)
     return built
 
 
@@ -70,10 +69,8 @@ def wrap_errors(call: Callable[_P, _T], what: str, hint: str) -> Callable[_P, _T
     def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             return call(*args, **kwargs)
-        except FerryError:
-            raise
         except Exception as error:
-            if is_interruption(error):
+            if isinstance(error, FerryError) or interruptions.is_interruption(error):
                 raise
             raise UnsupportedError(f"{what}: {describe_error(error)}", hint) from error
 
@@ -131,10 +128,10 @@ def flatten_of(cls: type) -> Flatten | None:
     if issubclass(cls, Enum):
         return None
     is_whole = dataclasses.is_dataclass(cls) or issubclass(cls, (UserDict, UserList, ChainMap))
-    for base in BASES:
+    for base in objects.BASES:
         if issubclass(cls, base) and (is_whole or base is not object):
-            return as_object(cls, base)
-    return as_mapping(cls) if issubclass(cls, Mapping) else None
+            return objects.as_object(cls, base)
+    return objects.as_mapping(cls) if issubclass(cls, Mapping) else None
 
 
 def is_unknown(cls: type) -> bool:
@@ -144,7 +141,7 @@ def is_unknown(cls: type) -> bool:
     return has_attributes and not is_known
 
 
-_registered: dict[type, Container] = registration_table()
+_registered: dict[type, Container] = type_cache.registration_table()
 
 
 def register_container(
@@ -191,7 +188,7 @@ def register_container(
             if type(built) is not type(old):
                 raise TypeError(f"build returned {with_article(type(built).__name__)}")
             held = list(values(built))
-            others = {id(value) for value in (*originals, *new) if not isinstance(value, UNCHANGING)}
+            others = {id(value) for value in (*originals, *new) if not isinstance(value, objects.UNCHANGING)}
             wrong = [value for given, value in zip(new, held) if value is not given and id(value) in others]
             if wrong or len(held) != len(new):
                 raise ValueError("its values are not those that build was given")
@@ -201,9 +198,9 @@ def register_container(
 
     container = _guarded(getattr(cls, "__qualname__", ""), flatten)
     functions = {"values": values, "build": build, "keys": keys or list}
-    register(_registered, cls, container, functions, replace=replace)
+    type_cache.register(_registered, cls, container, functions, replace=replace)
 
 
 def registered_container(cls: type) -> Container | None:
     """Return what the user registered for this type or one of its bases."""
-    return find_base(_registered, cls)
+    return type_cache.find_base(_registered, cls)

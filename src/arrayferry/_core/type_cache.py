@@ -38,7 +38,7 @@ class TypeCache(dict[type, Any]):
     at once is decided twice, with the same result. Even without a GIL, a dict is all that this needs.
     """
 
-    _all: ClassVar[weakref.WeakValueDictionary[int, TypeCache]] = weakref.WeakValueDictionary()
+    all: ClassVar[weakref.WeakValueDictionary[int, TypeCache]] = weakref.WeakValueDictionary()
     # Changes with every clearing. It is not a number: two threads cannot miscount an object.
     last_clear: ClassVar[object] = object()
 
@@ -46,7 +46,7 @@ class TypeCache(dict[type, Any]):
         """Ask `decide(cls)` for each type that is not in the table."""
         super().__init__()
         self._decide = decide
-        self._all[id(self)] = self
+        self.all[id(self)] = self
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
@@ -61,18 +61,13 @@ class TypeCache(dict[type, Any]):
     def _forget(self, key: Any) -> None:
         self.pop(key, None)
 
-    @classmethod
-    def tables(cls) -> list[TypeCache]:
-        """Return all tables that there are."""
-        references = cls._all.valuerefs()  # at one moment: other threads may make a table
-        return [table for reference in references if (table := reference()) is not None]
-
 
 def clear_type_caches() -> None:
     """Forget all decisions, because something was registered."""
     TypeCache.last_clear = object()  # first, so that a decision made before it is not stored after it
-    for table in TypeCache.tables():
-        table.clear()
+    for reference in TypeCache.all.valuerefs():  # at one moment: other threads may make a table
+        if (table := reference()) is not None:
+            table.clear()
 
 
 _registrations: list[dict[type, Any]] = []

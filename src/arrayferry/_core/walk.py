@@ -138,7 +138,7 @@ def walk(
         visit: called instead of each leaf's handler.
     """
     memo = {} if memo is None else memo
-    unshared = ownership.unshared
+    unshared, count_holders = ownership.unshared, ownership.count_holders
     stack: list[_Frame] = [(box, _BOX, (), iter(box), [], True, False)]
     try:
         while True:
@@ -147,7 +147,7 @@ def walk(
                 found = handlers[type(child)]
                 references = getrefcount(child)
                 if references <= unshared:  # so few that it has to be known exactly
-                    references = ownership.count_holders((child,))
+                    references = count_holders((child,))
                 if type(found) is not Container:
                     if visit is None:
                         found = found(child, alone and references <= unshared)
@@ -256,11 +256,10 @@ class Walker:
         guard: tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]] | None = None,
     ) -> None:
         self._handlers, self._slots, self._repack, self._guard = handlers, slots, repack, guard
-        self._walked = [index for index, slot in enumerate(slots) if slot.scalar is None]
-        self._walked_slots = [slots[index] for index in self._walked]
-        self._numbers = [
-            (index, slot.scalar, slot.kept_type) for index, slot in enumerate(slots) if slot.scalar
-        ]
+        numbered = [*enumerate(slots)]
+        self._walked = [index for index, slot in numbered if slot.scalar is None]
+        self._walked_slots = [slot for slot in slots if slot.scalar is None]
+        self._numbers = [(index, slot.scalar, slot.kept_type) for index, slot in numbered if slot.scalar]
 
     def convert(self, box: list[Any]) -> Any:
         """Return the one value in the box, converted."""
