@@ -108,11 +108,13 @@ NUMPY_ARRAY = _guarded("ndarray", lambda old: (Keys((), lambda new: _copy_whole(
 
 def container_of(cls: type) -> Container | None:
     """Return how containers of this type are opened and built; None if the type is not a container."""
-    if (known := registered_container(cls) or {dict: DICT, list: LIST, tuple: TUPLE}.get(cls)) is not None:
+    if (known := registered_container(cls) or _EXACT.get(cls)) is not None:
         return known
     flatten = _find_in_libraries(cls) or flatten_of(cls)
     return None if flatten is None or flatten is unchanged else _guarded(cls.__qualname__, flatten)
 
+
+_EXACT: dict[type, Container] = {dict: DICT, list: LIST, tuple: TUPLE}
 
 # What libraries say about their own classes, by functions `(class)` to one that flattens its objects, to
 # `unchanged` if they only look like containers, or to None for any other class.
@@ -139,9 +141,6 @@ def is_unknown(cls: type) -> bool:
     has_attributes = cls.__dictoffset__ != 0 or any(hasattr(base, "__slots__") for base in cls.__mro__)
     is_known = issubclass(cls, (type, ModuleType, FunctionType)) or _find_in_libraries(cls) is not None
     return has_attributes and not is_known
-
-
-_registered: dict[type, Container] = type_cache.registration_table()
 
 
 def register_container(
@@ -198,9 +197,10 @@ def register_container(
 
     container = _guarded(getattr(cls, "__qualname__", ""), flatten)
     functions = {"values": values, "build": build, "keys": keys or list}
-    type_cache.register(_registered, cls, container, functions, replace=replace)
+    type_cache.register(cls, container, functions, replace=replace)
 
 
 def registered_container(cls: type) -> Container | None:
     """Return what the user registered for this type or one of its bases."""
-    return type_cache.find_base(_registered, cls)
+    container: Container | None = type_cache.find_registered(Container, cls)
+    return container

@@ -9,8 +9,6 @@ from functools import lru_cache, partial
 from types import MethodType, ModuleType
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
-import numpy as np
-
 from arrayferry._core import containers, messages, objects, ownership, registry, type_cache, walk
 from arrayferry._core.dtypes import dtype_names
 from arrayferry._core.framework import Framework, Placement
@@ -28,8 +26,6 @@ _Casts: TypeAlias = "tuple[tuple[str, str], ...]"
 
 # What a user registers for a leaf: `(value, converter)` to what becomes of it.
 LeafFunction: TypeAlias = "Callable[[Any, Converter], Any]"
-
-_registered_leaves: dict[type, LeafFunction] = type_cache.registration_table()
 
 
 def register_leaf(cls: type[_T], function: Callable[[_T, Converter], Any], *, replace: bool = False) -> None:
@@ -51,11 +47,11 @@ def register_leaf(cls: type[_T], function: Callable[[_T, Converter], Any], *, re
         >>> arrayferry.convert({"odds": Fraction(1, 4)}, "numpy")
         {'odds': array(0.25)}
     """
-    type_cache.register(_registered_leaves, cls, function, {"function": function}, replace=replace)
+    type_cache.register(cls, function, {"function": function}, replace=replace)
 
 
 # Consulted in this order for what is registered for a type.
-leaf_tables: list[Callable[[type], LeafFunction | None]] = [partial(type_cache.find_base, _registered_leaves)]
+leaf_tables: list[Callable[[type], LeafFunction | None]] = [partial(type_cache.find_registered, Callable)]
 
 
 def _registered_leaf(cls: type) -> LeafFunction | None:

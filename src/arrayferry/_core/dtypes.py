@@ -23,10 +23,8 @@ _INTEGERS: dict[str, tuple[int, int]] = {
 }
 
 # The range in which a dtype holds every integer; for a float it follows from its precision in bits.
-_RANGES: dict[str, tuple[int, int]] = _INTEGERS | {
-    name: (-(2**bits), 2**bits)
-    for name, bits in {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}.items()
-}
+_PRECISIONS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+_RANGES = _INTEGERS | {name: (-(2**bits), 2**bits) for name, bits in _PRECISIONS.items()}
 
 # The dtypes of the real and imaginary parts.
 _PARTS = {"complex64": "float32", "complex128": "float64"}

@@ -24,9 +24,6 @@ EQUAL_KEYS = "two of its keys are equal, so that one entry would be lost"
 UNCHANGING = (bool, int, float, complex, str, bytes, type(None), type, types.ModuleType, types.FunctionType)
 
 
-_Build: TypeAlias = "Callable[[list[Any]], Any]"
-
-
 class Keys(list[Any]):
     """The keys of a container's values: first those of its items, then the names of its attributes.
 
@@ -35,7 +32,7 @@ class Keys(list[Any]):
         n_items: how many of the values are items.
     """
 
-    def __init__(self, keys: Iterable[Any], build: _Build, n_items: int | None = None) -> None:
+    def __init__(self, keys: Iterable[Any], build: Callable[..., Any], n_items: int | None = None) -> None:
         super().__init__(keys)
         self.build, self.n_items = build, len(self) if n_items is None else n_items
 

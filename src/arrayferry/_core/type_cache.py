@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from arrayferry._core.speedups import speedups
 from arrayferry.errors import OptionError, UnsupportedError
-
-_T = TypeVar("_T")
 
 
 class _TypeKey(weakref.ref[type]):
@@ -44,7 +42,6 @@ class TypeCache(dict[type, Any]):
 
     def __init__(self, decide: Callable[[type], Any]) -> None:
         """Ask `decide(cls)` for each type that is not in the table."""
-        super().__init__()
         self._decide = decide
         self.all[id(self)] = self
 
@@ -70,35 +67,26 @@ def clear_type_caches() -> None:
             table.clear()
 
 
-_registrations: list[dict[type, Any]] = []
+# What users register for types: a `Container`, or what is called for a leaf.
+registrations: dict[type, Any] = {}
 
 
-def registration_table() -> dict[type, Any]:
-    """Return a new table of what users register for types; a type is in one such table at most."""
-    _registrations.append({})
-    return _registrations[-1]
-
-
-def register(
-    table: dict[type, _T], cls: type, entry: _T, functions: Mapping[str, Any], *, replace: bool
-) -> None:
-    """Put an entry into a table, or raise if its class or functions are none, or if the class is taken."""
+def register(cls: type, entry: Any, functions: Mapping[str, Any], *, replace: bool) -> None:
+    """Register an entry for a class, or raise if the class or functions are none, or if the class is taken."""
     if not isinstance(cls, type):
         raise UnsupportedError(f"{cls!r} is not a class", "pass the class itself")
     for name, function in functions.items():
         if not callable(function):
             raise UnsupportedError(f"{name}={function!r} is not callable", "pass a function")
-    if not replace and any(cls in other for other in _registrations):
+    if not replace and cls in registrations:
         raise OptionError(f"{cls.__qualname__} is registered already", "pass replace=True to replace that")
-    for other in _registrations:
-        other.pop(cls, None)
-    table[cls] = entry
+    registrations[cls] = entry
     clear_type_caches()
 
 
-def find_base(table: Mapping[type, _T], cls: type) -> _T | None:
-    """Return what a table has for a type, or for the nearest of its bases."""
-    return next((table[base] for base in cls.__mro__ if base in table), None)
+def find_registered(kind: Any, cls: type) -> Any:
+    """Return the entry of this kind that is registered for a type, or for the nearest of its bases, or None."""
+    return next((entry for base in cls.__mro__ if isinstance(entry := registrations.get(base), kind)), None)
 
 
 def find_class(name: str) -> type | None:

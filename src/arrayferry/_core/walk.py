@@ -39,16 +39,11 @@ Visit: TypeAlias = "Callable[[str, Any, int | None, Callable[[Any, bool], Any]],
 Memo: TypeAlias = "dict[int, tuple[Any, Any]]"
 
 
-class _Keep:
-    def __repr__(self) -> str:
-        return "KEEP"
-
-
 # A handler's answer: the leaf has no counterpart in the target, and stays as it is.
-KEEP = _Keep()
+KEEP = object()
 
 # In a memo, in place of a result: the container is still being converted.
-IN_PROGRESS = _Keep()
+IN_PROGRESS = object()
 
 
 def unchanged(value: Any, owned: bool) -> Any:
