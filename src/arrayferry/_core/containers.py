@@ -36,15 +36,13 @@ def _unflatten_dict(old: dict[Any, Any], keys: Iterable[Any], new: list[Any]) ->
     return built
 
 
+def _format_index(keys: Any, index: int) -> str:
+    return f"[{index}]"
+
+
 DICT = Container(lambda old: (old.keys(), old.values()), _unflatten_dict, counted=True, copy=dict.copy)
-LIST = Container(
-    flatten=lambda old: ((), old),
-    unflatten=lambda old, keys, new: new,
-    format_key=lambda keys, index: f"[{index}]",
-    counted=True,
-    copy=list.copy,
-)
-TUPLE = dataclasses.replace(LIST, unflatten=lambda old, keys, new: tuple(new), copy=None)
+TUPLE = Container(lambda old: ((), old), lambda old, keys, new: tuple(new), _format_index, counted=True)
+LIST = dataclasses.replace(TUPLE, unflatten=lambda old, keys, new: new, copy=list.copy)
 
 
 def _unflatten_object_array(old: np.ndarray[Any, Any], shape: Any, new: list[Any]) -> np.ndarray[Any, Any]:

@@ -154,9 +154,8 @@ class Converter:
 
     def _decide_handler(self, cls: type) -> Handler:
         """Return the handler for a type. Called once for each type."""
-        if function := _registered_leaf(cls):
-            return self._registered_handler(cls, function)
-        return self._decide_unregistered(cls)
+        function = _registered_leaf(cls)
+        return self._registered_handler(cls, function) if function else self._decide_unregistered(cls)
 
     def _decide_unregistered(self, cls: type) -> Handler:
         """Return the handler for a type, ignoring registered leaves."""
@@ -172,9 +171,8 @@ class Converter:
                 return route
         if (framework := registry.decide_framework(cls)) is not None:
             return routes.array_of(framework, cls)
-        if (container := containers.container_of(cls)) is not None:
-            return container
-        return _of_unknown_class if containers.is_unknown(cls) else walk.unchanged
+        otherwise = _of_unknown_class if containers.is_unknown(cls) else walk.unchanged
+        return containers.container_of(cls) or otherwise
 
     def _registered_handler(self, cls: type, function: LeafFunction) -> Handler:
         def handler(value: Any, owned: bool) -> Any:

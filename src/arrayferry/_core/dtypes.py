@@ -24,7 +24,7 @@ _INTEGERS: dict[str, tuple[int, int]] = {
 
 # The range in which a dtype holds every integer; for a float it follows from its precision in bits.
 _PRECISIONS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
-_RANGES = _INTEGERS | {name: (-(2**bits), 2**bits) for name, bits in _PRECISIONS.items()}
+_RANGES = _INTEGERS | {name: (-(1 << bits), 1 << bits) for name, bits in _PRECISIONS.items()}
 
 # The dtypes of the real and imaginary parts.
 _PARTS = {"complex64": "float32", "complex128": "float64"}

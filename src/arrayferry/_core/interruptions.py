@@ -27,9 +27,8 @@ def is_interruption(error: BaseException) -> bool:
     """Return whether an error is not about the value that was being converted when it was raised."""
     if isinstance(error, (MemoryError, RecursionError, Warning)) or is_from_handler(error):
         return True
-    name = ""
-    for frame, _ in walk_tb(error.__traceback__):
-        name = str(frame.f_globals.get("__name__"))
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    name = str(frames[-1].f_globals.get("__name__")) if frames else ""
     # An error of another kind that comes from our own code was raised into it by another thread.
     return name.partition(".")[0] == "arrayferry" and not isinstance(error, REFUSALS)
 

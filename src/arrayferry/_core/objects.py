@@ -103,10 +103,8 @@ BASES: tuple[Any, ...] = (OrderedDict, dict, list, tuple, deque, object)
 
 def _read_items(base: Any, old: Any, names: list[Any]) -> tuple[Iterable[Any], list[Any]]:
     """Return an object's keys and values, read at one moment with the methods of its built-in base."""
-    if base is object:
-        return (), []
     if not issubclass(base, dict):
-        values = [*base.__iter__(old)]
+        values = [] if base is object else [*base.__iter__(old)]
         return (names if len(names) == len(values) else range(len(values))), values
     if base is dict:
         items = [*dict.items(old)]

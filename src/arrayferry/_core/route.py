@@ -194,8 +194,6 @@ class Routes:
         """Convert an `np.ndarray` or an instance of a subclass."""
         if array.dtype.kind == "O":
             return containers.OBJECT_ARRAY
-        if array.dtype.hasobject:  # records
-            return self._follow_only_numpy(array, owned)
         is_takeable = owned and self._takes and ownership.can_be_taken(array)
         result = self._delivery.deliver(array, is_takeable)
         return self._follow_only_numpy(array, owned) if result is None else result
@@ -280,11 +278,9 @@ class Routes:
             what = f"arrays of {framework.name} never change; those of {self._framework.name} are writable"
             raise SharingError(what, "pass copy=None")
         assert self.target.alias is not None
-        assert self.target.within is not None
         with source.guard(array):
             alias = self.target.alias(array)
-        name, (used, _) = _dtype_of(array), self._dtype_within(_dtype_of(array))
-        return self._share_within(alias, name, used) if self._shares else self.target.within(alias, used)
+        return self._within(source, alias, owned)
 
 
 def _dtype_of(array: Any) -> str:

@@ -72,7 +72,7 @@ registrations: dict[type, Any] = {}
 
 
 def register(cls: type, entry: Any, functions: Mapping[str, Any], *, replace: bool) -> None:
-    """Register an entry for a class, or raise if the class or functions are none, or if the class is taken."""
+    """Register an entry for a class, or raise if the class or a function is none, or the class is taken."""
     if not isinstance(cls, type):
         raise UnsupportedError(f"{cls!r} is not a class", "pass the class itself")
     for name, function in functions.items():
@@ -85,7 +85,7 @@ def register(cls: type, entry: Any, functions: Mapping[str, Any], *, replace: bo
 
 
 def find_registered(kind: Any, cls: type) -> Any:
-    """Return the entry of this kind that is registered for a type, or for the nearest of its bases, or None."""
+    """Return the entry of a kind that is registered for a type or for the nearest of its bases, or None."""
     return next((entry for base in cls.__mro__ if isinstance(entry := registrations.get(base), kind)), None)
 
 

@@ -107,13 +107,12 @@ class Slot(NamedTuple):
     kept_type: type | None = None
 
 
-# The values to convert arrive in a list of their own, the box: so a root is a leaf like any other, and
-# its reference count does not depend on the caller.
-_BOX = Container(lambda box: ((), box), lambda _, keys, new: new, counted=True)
-
 # A container that is being walked: itself, its kind, its keys, the remaining children, the results so
 # far (their number says how far it got), whether the walk alone can reach it, and whether it is in the memo.
-_Frame: TypeAlias = "tuple[Any, Container, Any, Iterator[Any], list[Any], bool, bool]"
+#
+# The first is that of the box, a list of the values to convert, which is of no kind: so a root is a leaf like
+# any other, and its reference count does not depend on the caller.
+_Frame: TypeAlias = "tuple[Any, Any, Any, Iterator[Any], list[Any], bool, bool]"
 
 
 def walk(
@@ -134,7 +133,7 @@ def walk(
     """
     memo = {} if memo is None else memo
     unshared, count_holders = ownership.unshared, ownership.count_holders
-    stack: list[_Frame] = [(box, _BOX, (), iter(box), [], True, False)]
+    stack: list[_Frame] = [(box, None, (), iter(box), [], True, False)]
     try:
         while True:
             node, container, keys, children, results, alone, known = stack[-1]
