@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from packaging.requirements import Requirement
 
 import arrayferry
-from arrayferry._core import containers, convert, registry, type_cache
+from arrayferry._core import registry, type_cache
 from arrayferry.testing import SEPARATE
 
 try:
@@ -91,7 +91,7 @@ def pair(request):
 @pytest.fixture(autouse=True)
 def _clean_registries():
     """What a test registers is gone after it."""
-    registries = [registry._registry, containers._registered, convert._registered_leaves]
+    registries = [registry._registry, type_cache.registrations]
     before = [dict(table) for table in registries]
     yield
     if any(list(a.items()) != list(b.items()) for a, b in zip(registries, before, strict=True)):

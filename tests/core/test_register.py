@@ -22,9 +22,8 @@ from arrayferry import (
     register_framework,
     register_leaf,
 )
-from arrayferry._core.convert import _registered_leaves as leaves
 from arrayferry._core.registry import registered
-from arrayferry._core.type_cache import clear_type_caches
+from arrayferry._core.type_cache import clear_type_caches, registrations
 from arrayferry.errors import OptionError, UnsupportedError
 from arrayferry.testing import bits
 from made import Made
@@ -438,7 +437,7 @@ def test_what_is_registered_before_a_converter_is_made(cls, copy):
     try:
         assert Converter("numpy", copy=copy)([cls((2,)) if cls is np.ndarray else {"a": 1, "b": 2}]) == [2]
     finally:
-        leaves.pop(cls)
+        registrations.pop(cls)
         clear_type_caches()
 
 

@@ -91,8 +91,7 @@ def test_actions_of_a_narrower_dtype_become_members(old):
 
 def test_registered_leaf_applies_to_actions():
     torch = pytest.importorskip("torch")
-    from arrayferry._core import convert as module
-    from arrayferry._core.type_cache import clear_type_caches
+    from arrayferry._core.type_cache import clear_type_caches, registrations
 
     boundaries = [entering(spaces.Discrete(5), "torch"), entering(spaces.Box(-9, 9, (2,)), "torch")]
     actions = [torch.tensor(1), torch.zeros(2)]
@@ -104,7 +103,7 @@ def test_registered_leaf_applies_to_actions():
         assert found[0] == 2
         assert found[1].tolist() == [1, 1]
     finally:
-        module._registered_leaves.clear()
+        registrations.clear()
         clear_type_caches()
 
 

@@ -19,10 +19,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from arrayferry._core.interruptions import is_interruption
+from arrayferry._core import interruptions, objects, type_cache
 from arrayferry._core.messages import with_article
-from arrayferry._core.objects import BASES, EQUAL_KEYS, UNCHANGING, Flatten, Keys, as_mapping, as_object
-from arrayferry._core.type_cache import find_base, register, registration_table
+from arrayferry._core.objects import Flatten, Keys
 from arrayferry._core.walk import Container, describe_error, unchanged
 from arrayferry.errors import FerryError, UnsupportedError
 
@@ -33,29 +32,17 @@ _P = ParamSpec("_P")
 def _unflatten_dict(old: dict[Any, Any], keys: Iterable[Any], new: list[Any]) -> dict[Any, Any]:
     built = dict(zip(keys, new))
     if len(built) < len(new):
-        raise ValueError(EQUAL_KEYS)
+        raise ValueError(objects.EQUAL_KEYS)
     return built
 
 
-DICT = Container(
-    flatten=lambda old: (old.keys(), old.values()),
-    unflatten=_unflatten_dict,
-    counted=True,
-    copy=dict.copy,
-)
-LIST = Container(
-    flatten=lambda old: ((), old),
-    unflatten=lambda old, keys, new: new,
-    format_key=lambda keys, index: f"[{index}]",
-    counted=True,
-    copy=list.copy,
-)
-TUPLE = Container(
-    flatten=lambda old: ((), old),
-    unflatten=lambda old, keys, new: tuple(new),
-    format_key=lambda keys, index: f"[{index}]",
-    counted=True,
-)
+def _format_index(keys: Any, index: int) -> str:
+    return f"[{index}]"
+
+
+DICT = Container(lambda old: (old.keys(), old.values()), _unflatten_dict, counted=True, copy=dict.copy)
+TUPLE = Container(lambda old: ((), old), lambda old, keys, new: tuple(new), _format_index, counted=True)
+LIST = dataclasses.replace(TUPLE, unflatten=lambda old, keys, new: new, copy=list.copy)
 
 
 def _unflatten_object_array(old: np.ndarray[Any, Any], shape: Any, new: list[Any]) -> np.ndarray[Any, Any]:
@@ -73,32 +60,27 @@ OBJECT_ARRAY = Container(
 )
 
 
-def wrap_errors(call: Callable[_P, _T], what: Callable[_P, str], hint: str) -> Callable[_P, _T]:
+def wrap_errors(call: Callable[_P, _T], what: str, hint: str) -> Callable[_P, _T]:
     """Wrap somebody else's code: whatever it raises becomes the cause of an `UnsupportedError`."""
 
     @wraps(call)
     def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             return call(*args, **kwargs)
-        except FerryError:
-            raise
         except Exception as error:
-            if is_interruption(error):
+            if isinstance(error, FerryError) or interruptions.is_interruption(error):
                 raise
-            raise UnsupportedError(f"{what(*args, **kwargs)}: {describe_error(error)}", hint) from error
+            raise UnsupportedError(f"{what}: {describe_error(error)}", hint) from error
 
     return wrapped
 
 
 def _guarded(kind: str, flatten: Flatten) -> Container:
     """Return the container for a kind of class that may run its own code when an object is read or built."""
-    hint = f"arrayferry.register_container({kind}, values=..., build=...)"
-    what = with_article(kind)
+    hint, what = f"arrayferry.register_container({kind}, values=..., build=...)", with_article(kind)
     return Container(
-        wrap_errors(flatten, lambda old: f"{what} cannot be read", hint),
-        wrap_errors(
-            lambda old, keys, new: keys.build(new), lambda old, keys, new: f"{what} cannot be rebuilt", hint
-        ),
+        wrap_errors(flatten, f"{what} cannot be read", hint),
+        wrap_errors(lambda old, keys, new: keys.build(new), f"{what} cannot be rebuilt", hint),
     )
 
 
@@ -146,10 +128,10 @@ def flatten_of(cls: type) -> Flatten | None:
     if issubclass(cls, Enum):
         return None
     is_whole = dataclasses.is_dataclass(cls) or issubclass(cls, (UserDict, UserList, ChainMap))
-    for base in BASES:
+    for base in objects.BASES:
         if issubclass(cls, base) and (is_whole or base is not object):
-            return as_object(cls, base)
-    return as_mapping(cls) if issubclass(cls, Mapping) else None
+            return objects.as_object(cls, base)
+    return objects.as_mapping(cls) if issubclass(cls, Mapping) else None
 
 
 def is_unknown(cls: type) -> bool:
@@ -157,9 +139,6 @@ def is_unknown(cls: type) -> bool:
     has_attributes = cls.__dictoffset__ != 0 or any(hasattr(base, "__slots__") for base in cls.__mro__)
     is_known = issubclass(cls, (type, ModuleType, FunctionType)) or _find_in_libraries(cls) is not None
     return has_attributes and not is_known
-
-
-_registered: dict[type, Container] = registration_table()
 
 
 def register_container(
@@ -201,24 +180,25 @@ def register_container(
 
         def build_checked(new: list[Any]) -> Any:
             built = build(old, new)
-            if type(built) is not type(old) or (built is old and new):
-                kind = with_article(type(built).__name__)
-                raise TypeError("build returned the original" if built is old else f"build returned {kind}")
+            if built is old and new:
+                raise TypeError("build returned the original")
+            if type(built) is not type(old):
+                raise TypeError(f"build returned {with_article(type(built).__name__)}")
             held = list(values(built))
-            others = {id(value) for value in (*originals, *new) if not isinstance(value, UNCHANGING)}
-            if len(held) != len(new) or any(
-                value is not given and id(value) in others for given, value in zip(new, held)
-            ):
+            others = {id(value) for value in (*originals, *new) if not isinstance(value, objects.UNCHANGING)}
+            wrong = [value for given, value in zip(new, held) if value is not given and id(value) in others]
+            if wrong or len(held) != len(new):
                 raise ValueError("its values are not those that build was given")
             return built
 
         return Keys(range(len(originals)) if keys is None else keys(old), build_checked), originals
 
-    functions = {"values": values, "build": build, "keys": keys or list}
     container = _guarded(getattr(cls, "__qualname__", ""), flatten)
-    register(_registered, cls, container, functions, replace=replace)
+    functions = {"values": values, "build": build, "keys": keys or list}
+    type_cache.register(cls, container, functions, replace=replace)
 
 
 def registered_container(cls: type) -> Container | None:
     """Return what the user registered for this type or one of its bases."""
-    return find_base(_registered, cls)
+    container: Container | None = type_cache.find_registered(Container, cls)
+    return container

@@ -5,22 +5,16 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MethodType, ModuleType
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
-import numpy as np
-
-from arrayferry._core import containers, registry, walk
+from arrayferry._core import containers, messages, objects, ownership, registry, type_cache, walk
 from arrayferry._core.dtypes import dtype_names
 from arrayferry._core.framework import Framework, Placement
-from arrayferry._core.messages import refuse_unknown
-from arrayferry._core.objects import UNCHANGING
-from arrayferry._core.ownership import REFCOUNTS_RELIABLE
 from arrayferry._core.route import Route, Routes
 from arrayferry._core.speedups import speedups
-from arrayferry._core.type_cache import TypeCache, find_base, register, registration_table
-from arrayferry._core.walk import KEEP, Handler, Slot, unchanged
+from arrayferry._core.walk import Handler, Slot
 from arrayferry.errors import FerryError, OptionError
 
 _T = TypeVar("_T")
@@ -28,7 +22,10 @@ _T = TypeVar("_T")
 # What identifies a framework: its name, its module, or its record.
 Namespace: TypeAlias = "str | ModuleType | Framework"
 
-_registered_leaves: dict[type, Callable[[Any, Converter], Any]] = registration_table()
+_Casts: TypeAlias = "tuple[tuple[str, str], ...]"
+
+# What a user registers for a leaf: `(value, converter)` to what becomes of it.
+LeafFunction: TypeAlias = "Callable[[Any, Converter], Any]"
 
 
 def register_leaf(cls: type[_T], function: Callable[[_T, Converter], Any], *, replace: bool = False) -> None:
@@ -50,16 +47,14 @@ def register_leaf(cls: type[_T], function: Callable[[_T, Converter], Any], *, re
         >>> arrayferry.convert({"odds": Fraction(1, 4)}, "numpy")
         {'odds': array(0.25)}
     """
-    register(_registered_leaves, cls, function, {"function": function}, replace=replace)
+    type_cache.register(cls, function, {"function": function}, replace=replace)
 
 
 # Consulted in this order for what is registered for a type.
-leaf_tables: list[Callable[[type], Callable[[Any, Converter], Any] | None]] = [
-    lambda cls: find_base(_registered_leaves, cls)
-]
+leaf_tables: list[Callable[[type], LeafFunction | None]] = [partial(type_cache.find_registered, Callable)]
 
 
-def _registered_leaf(cls: type) -> Callable[[Any, Converter], Any] | None:
+def _registered_leaf(cls: type) -> LeafFunction | None:
     return next(filter(None, (find(cls) for find in leaf_tables)), None)
 
 
@@ -101,13 +96,12 @@ class Converter:
         if copy is not None and copy is not True and copy is not False:
             raise OptionError(f"copy={copy!r} is not valid", "pass None, True or False")
         self.framework = registry.find_framework(to)
-        is_placement = isinstance(device, Placement)
-        self.device = device if is_placement else self.framework.find_device(device)
+        self.device = device if isinstance(device, Placement) else self.framework.find_device(device)
         self.copy = copy
         self.dtypes = dtype_names(dtypes)
         self._routes = Routes(self.framework, self.device, copy, self.dtypes)
         self.target = self._routes.target
-        self._handlers = TypeCache(self._decide_handler)
+        self._handlers = type_cache.TypeCache(self._decide_handler)
         self._convert_box = self._walker([Slot("value")]).convert
 
     def __call__(self, value: Any) -> Any:
@@ -147,9 +141,7 @@ class Converter:
 
     def __copy__(self) -> Converter:
         """Return another one like it; its framework need not be registered."""
-        converter = Converter(self.framework, self.device, copy=self.copy, dtypes=self.dtypes)
-        converter._converts_numbers = self._converts_numbers
-        return converter
+        return _build(self.framework, self.device, self.copy, self.dtypes, self._converts_numbers)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Converter:
         """Return another one like it: it has no state of its own."""
@@ -157,14 +149,13 @@ class Converter:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle names only: functions and device objects are left out."""
-        arguments = self.framework.name, self.device_name, self.copy, self.dtypes, self._converts_numbers
-        return _rebuild, arguments
+        options = self.device_name, self.copy, self.dtypes, self._converts_numbers
+        return _rebuild, (self.framework.name, *options)
 
     def _decide_handler(self, cls: type) -> Handler:
         """Return the handler for a type. Called once for each type."""
-        if function := _registered_leaf(cls):
-            return self._registered_handler(cls, function)
-        return self._decide_unregistered(cls)
+        function = _registered_leaf(cls)
+        return self._registered_handler(cls, function) if function else self._decide_unregistered(cls)
 
     def _decide_unregistered(self, cls: type) -> Handler:
         """Return the handler for a type, ignoring registered leaves."""
@@ -172,20 +163,18 @@ class Converter:
         if (container := containers.registered_container(cls)) is not None:
             return container
         if cls in (bool, str, bytes, type(None)) or issubclass(cls, Enum):
-            return unchanged  # a member of an enumeration stays itself, whatever its value is
+            return walk.unchanged  # a member of an enumeration stays itself, whatever its value is
         if cls in (int, float, complex):
-            return routes.number if self._converts_numbers else unchanged
-        numpy = {np.generic: routes.numpy_scalar, np.ma.MaskedArray: routes.only_numpy}
-        for base, route in {**numpy, np.ndarray: routes.numpy_array}.items():
+            return routes.number if self._converts_numbers else walk.unchanged
+        for base, route in routes.from_numpy.items():
             if issubclass(cls, base):
                 return route
         if (framework := registry.decide_framework(cls)) is not None:
             return routes.array_of(framework, cls)
-        if (container := containers.container_of(cls)) is not None:
-            return container
-        return _of_unknown_class if containers.is_unknown(cls) else unchanged
+        otherwise = _of_unknown_class if containers.is_unknown(cls) else walk.unchanged
+        return containers.container_of(cls) or otherwise
 
-    def _registered_handler(self, cls: type, function: Callable[[Any, Converter], Any]) -> Handler:
+    def _registered_handler(self, cls: type, function: LeafFunction) -> Handler:
         def handler(value: Any, owned: bool) -> Any:
             try:
                 return function(value, self)
@@ -193,7 +182,7 @@ class Converter:
                 raise error.inside("value")  # noqa: B904  (it is the same error)
 
         what = f"the function registered for {cls.__qualname__} raised"
-        return containers.wrap_errors(handler, lambda value, owned: what, "fix the registered function")
+        return containers.wrap_errors(handler, what, "fix the registered function")
 
 
 def _of_unknown_class(value: Any, owned: bool) -> Any:
@@ -201,10 +190,10 @@ def _of_unknown_class(value: Any, owned: bool) -> Any:
     todo, seen = gc.get_referents(value), {id(value)}
     while todo and len(seen) < _MANY:
         part = todo.pop()
-        if id(part) not in seen and not isinstance(part, (*UNCHANGING, MethodType)):
+        if id(part) not in seen and not isinstance(part, (*objects.UNCHANGING, MethodType)):
             seen.add(id(part))
             if registry.framework_of(type(part)) is not None:
-                return KEEP
+                return walk.KEEP
             todo += gc.get_referents(part)[:_MANY]
     return value
 
@@ -214,8 +203,8 @@ _MANY = 100
 
 # What the walk in C shares with the one in Python.
 for_c = {
-    "unchanged": unchanged,
-    "keep": KEEP,
+    "unchanged": walk.unchanged,
+    "keep": walk.KEEP,
     "route": Route,
     "container": walk.Container,
     "dict": containers.DICT,
@@ -227,7 +216,7 @@ for_c = {
     "report_kept": lambda slot, path, leaf: walk.report_kept(slot, lambda: path, leaf),
     "refuse_cycle": walk.refuse_cycle,
     "guarded": walk.guarded,
-    "refcounts_reliable": REFCOUNTS_RELIABLE,
+    "refcounts_reliable": ownership.REFCOUNTS_RELIABLE,
 }
 if speedups is not None:
     speedups.configure(**for_c)
@@ -235,15 +224,17 @@ if speedups is not None:
 
 def keeping_numbers(to: Namespace, device: Any = None, *, copy: bool | None = None) -> Converter:
     """Return a converter that leaves Python's numbers as they are."""
-    converter = Converter(to, device, copy=copy)
-    converter._converts_numbers = False  # in time: no type is decided yet
+    return _build(to, device, copy, {}, False)
+
+
+def _build(to: Namespace, device: Any, copy: bool | None, dtypes: dict[str, str], numbers: bool) -> Converter:
+    converter = Converter(to, device, copy=copy, dtypes=dtypes)
+    converter._converts_numbers = numbers  # in time: no type is decided yet
     return converter
 
 
-def _rebuild(name: str, device: Any, copy: bool | None, dtypes: dict[str, str], numbers: bool) -> Converter:
-    converter = Converter(registry.find_unpickled_framework(name), device, copy=copy, dtypes=dtypes)
-    converter._converts_numbers = numbers
-    return converter
+def _rebuild(name: str, *options: Any) -> Converter:
+    return _build(registry.find_unpickled_framework(name), *options)
 
 
 def convert(
@@ -271,26 +262,22 @@ def convert(
         FerryError: one of its subclasses, with the path of the leaf, the reason, and what to do.
     """
     if unknown:
-        refuse_unknown(unknown, ["device", "copy", "dtypes"], of="convert")
+        messages.refuse_unknown(unknown, ["device", "copy", "dtypes"], of="convert")
     box = [value]
     del value  # so that the box alone holds it, if the caller no longer does
     return _converter(to, device, copy, tuple(dtype_names(dtypes).items()))._convert_box(box)
 
 
-def _converter(
-    to: Namespace, device: Any, copy: bool | None, dtypes: tuple[tuple[Any, Any], ...]
-) -> Converter:
+def _converter(to: Namespace, device: Any, copy: bool | None, dtypes: _Casts) -> Converter:
     """Return a converter for these arguments, from the cache if they are hashable."""
     try:
         hash((to, device))
     except TypeError:
         return Converter(to, device, copy=copy, dtypes=dict(dtypes))
-    return _remembered(to, device, copy, dtypes, TypeCache.last_clear)
+    return _remembered(to, device, copy, dtypes, type_cache.TypeCache.last_clear)
 
 
 @lru_cache(maxsize=64, typed=True)
-def _remembered(
-    to: Namespace, device: Any, copy: bool | None, dtypes: tuple[tuple[Any, Any], ...], since: object
-) -> Converter:
+def _remembered(to: Namespace, device: Any, copy: bool | None, dtypes: _Casts, since: object) -> Converter:
     # `since`: no converter from before something was registered is found after it.
     return Converter(to, device, copy=copy, dtypes=dict(dtypes))

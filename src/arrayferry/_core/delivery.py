@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from arrayferry._core import dtypes, ownership
+from arrayferry._core import dtypes, messages, ownership, registry
 from arrayferry._core.dtypes import Cast
 from arrayferry._core.framework import Array, Framework, Placement, Target
 from arrayferry._core.interruptions import REFUSALS, is_interruption
-from arrayferry._core.messages import with_article
-from arrayferry._core.registry import describe
 from arrayferry.errors import FerryError, NarrowingError, SharingError, TransferError, UnsupportedError
 
 
@@ -36,11 +35,15 @@ class Delivery:
         self.as_is = {np.dtype(name) for name in self.target.as_is - wanted.keys()}
         # By number, which may differ between equal dtypes: int64 and longlong.
         self._as_is = frozenset() if self.shares else frozenset(dtype.num for dtype in self.as_is)
-        self._casts = dtypes.Casts(wanted)
+        self._casts = cache(self._decide_cast)
 
     def cast_of(self, dtype: np.dtype[Any], target: Target | None = None) -> Cast | None:
         """Return how arrays of a dtype are cast; None if the target has nothing like it."""
-        return self._casts[dtype, dtype.num, (target or self.target).dtypes()]
+        return self._casts(dtype, dtype.num, (target or self.target).dtypes())
+
+    def _decide_cast(self, dtype: np.dtype[Any], number: int, available: frozenset[str]) -> Cast | None:
+        # By number, too: it may differ between equal dtypes, such as int64 and longlong.
+        return dtypes.cast_for(dtype, available, self.wanted.get(dtype.name))
 
     def deliver(
         self,
@@ -96,12 +99,12 @@ class Delivery:
 
     def refuse(self, result: Any) -> None:
         """Raise because the target has made something without values."""
-        kind = with_article(type(result).__name__)
+        kind = messages.with_article(type(result).__name__)
         what = f"{self.framework.name} makes {kind} here, which has no values"
         raise UnsupportedError(what, "convert outside of FakeTensorMode and other modes that replace results")
 
     def _share(self, array: Array, cast: Cast, source: Framework | None) -> Any:
-        given, name = describe(array, source), self.framework.name
+        given, name = registry.describe(array, source), self.framework.name
         if array.dtype.newbyteorder("=") != cast.dtype:
             old, new = array.dtype.name, cast.dtype.name
             what = f"{given} -> {new} {name}: another dtype cannot share memory"
@@ -109,9 +112,8 @@ class Delivery:
                 what = f"{given} -> {name}: {name} has no {old}, so memory cannot be shared"
             raise SharingError(what, f"pass copy=None, which converts it to {new}")
         if self.target.share is None:
-            reason = (
-                f"it is not on {self.device}" if self.device is not None else "it keeps its own"
-            )
+            where = "kept in memory of its own" if self.device is None else f"not on {self.device}"
+            reason = f"it is {where}"
         elif code := ownership.obstacle(array, ("byte-order", *self.target.needs)):
             reason = ownership.OBSTACLES[code][0]
         else:
@@ -133,7 +135,7 @@ class Delivery:
     def narrowing(self, array: Any, source: Framework | None, old: str, new: str, lost: str) -> Exception:
         """Return the error for a value that a dtype does not hold."""
         hint = f'cast on purpose with dtypes={{"{old}": "{new}"}}, or to a dtype that holds it'
-        what = f"{describe(array, source)} -> {new} {self.framework.name}: {lost} does not fit"
+        what = f"{registry.describe(array, source)} -> {new} {self.framework.name}: {lost} does not fit"
         wider = self.framework.widening_hint
         return NarrowingError(what, f"{wider}; or {hint}" if wider else hint)
 
@@ -141,5 +143,5 @@ class Delivery:
         """Return the error to raise when a framework's own call has failed."""
         if isinstance(error, FerryError) or not isinstance(error, REFUSALS) or is_interruption(error):
             return error
-        what = f"{describe(array, source)} -> {self.framework.name}: {type(error).__name__}: {error}"
+        what = f"{registry.describe(array, source)} -> {self.framework.name}: {type(error).__name__}: {error}"
         return TransferError(what, "the framework itself refused; see its message")

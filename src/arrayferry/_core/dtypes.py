@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,18 +23,13 @@ _INTEGERS: dict[str, tuple[int, int]] = {
 }
 
 # The range in which a dtype holds every integer; for a float it follows from its precision in bits.
-_RANGES: dict[str, tuple[int, int]] = _INTEGERS | {
-    name: (-(2**bits), 2**bits)
-    for name, bits in {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}.items()
-}
+_PRECISIONS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+_RANGES = _INTEGERS | {name: (-(1 << bits), 1 << bits) for name, bits in _PRECISIONS.items()}
 
 # The dtypes of the real and imaginary parts.
 _PARTS = {"complex64": "float32", "complex128": "float64"}
 
-_FLOAT8 = [
-    f"float8_{layout}"
-    for layout in ("e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")
-]
+_FLOAT8 = [f"float8_{bits}" for bits in "e3m4 e4m3 e4m3b11fnuz e4m3fn e4m3fnuz e5m2 e5m2fnuz e8m0fnu".split()]
 
 # The dtypes that NumPy holds only through ml_dtypes. (The four-bit integers are not listed:
 # outside their own framework they have no counterpart.)
@@ -84,18 +79,9 @@ LARGEST: dict[str, tuple[np.dtype[Any], float]] = {
 # A value may take a dtype of a later kind, never of an earlier one: nothing is rounded to an integer.
 _KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 
-# The letters of the kinds, by what names begin with.
-_LETTERS = {
-    "bool": "b",
-    "int": "i",
-    "uint": "u",
-    "float": "f",
-    "bfloat": "f",
-    "complex": "c",
-    "object": "O",
-    "longdouble": "f",
-    "clongdouble": "c",  # NumPy's, where they have no number of bits
-}
+# The letters of the kinds, by what names begin with; NumPy's long ones may have no number of bits.
+_NAMES = {"b": "bool", "i": "int", "u": "uint", "f": "float bfloat longdouble", "c": "complex clongdouble"}
+_LETTERS = {name: letter for letter, names in _NAMES.items() for name in names.split()} | {"object": "O"}
 
 
 def dtype_name(dtype: Any) -> str:
@@ -181,24 +167,6 @@ class Cast(NamedTuple):
     halves: bool = False
 
 
-# A dtype, its number (it may differ between equal dtypes: int64 and longlong), and the target's dtypes now.
-_CastKey: TypeAlias = "tuple[np.dtype[Any], int, frozenset[str]]"
-
-
-class Casts(dict[_CastKey, "Cast | None"]):
-    """The cast for each dtype, decided once."""
-
-    def __init__(self, wanted: Mapping[str, str]) -> None:
-        """Set the casts that the user asked for."""
-        super().__init__()
-        self._wanted = wanted
-
-    def __missing__(self, key: _CastKey) -> Cast | None:
-        dtype, _, available = key
-        self[key] = cast = cast_for(dtype, available, self._wanted.get(dtype.name))
-        return cast
-
-
 def cast_for(dtype: np.dtype[Any], available: frozenset[str], wanted: str | None = None) -> Cast | None:
     """Return how to cast a leaf of `dtype` to one that the target has; None if it has no counterpart there.
 
@@ -215,10 +183,13 @@ def cast_for(dtype: np.dtype[Any], available: frozenset[str], wanted: str | None
     """
     if dtype.name in available and wanted is None:
         return _cast(dtype, np.dtype(dtype.name) if dtype.name in STANDARD else dtype.newbyteorder("="))
-    for rung in _LADDERS.get(wanted or dtype.name, "").split():
-        if rung in available:
-            return _cast(dtype, _named_dtype(rung), check=rung != wanted and not can_hold(rung, dtype))
-    return None
+    rung = next_available(wanted or dtype.name, available)
+    if rung not in available:
+        return None
+    new = ml_dtype(rung) if rung in ML_DTYPES else np.dtype(rung)
+    if new is None:
+        raise NotInstalledError(f"NumPy has no {rung} without ml_dtypes", "pip install ml-dtypes")
+    return _cast(dtype, new, check=rung != wanted and not can_hold(rung, dtype))
 
 
 def _cast(old: np.dtype[Any], new: np.dtype[Any], check: bool = False) -> Cast:
@@ -228,7 +199,7 @@ def _cast(old: np.dtype[Any], new: np.dtype[Any], check: bool = False) -> Cast:
 
 def next_available(name: str, available: frozenset[str]) -> str:
     """Return the first name on a dtype's ladder that the target has; the name itself if there is none."""
-    return next((rung for rung in _LADDERS[name].split() if rung in available), name)
+    return next((rung for rung in _LADDERS.get(name, "").split() if rung in available), name)
 
 
 def ml_dtype(name: str) -> np.dtype[Any] | None:
@@ -237,13 +208,6 @@ def ml_dtype(name: str) -> np.dtype[Any] | None:
         return np.dtype(getattr(import_module("ml_dtypes"), name)) if name in ML_DTYPES else None
     except (ImportError, AttributeError):
         return None
-
-
-def _named_dtype(name: str) -> np.dtype[Any]:
-    dtype = ml_dtype(name) if name in ML_DTYPES else np.dtype(name)
-    if dtype is None:
-        raise NotInstalledError(f"NumPy has no {name} without ml_dtypes", "pip install ml-dtypes")
-    return dtype
 
 
 # From a 64-bit array to a 32-bit one if nothing is lost, in one pass in C; None if in doubt.

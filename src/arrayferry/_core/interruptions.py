@@ -7,6 +7,7 @@ a tracer or another thread raises in the middle of it is not, and passes as it i
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from traceback import walk_tb
 from typing import Any
 
 # What a framework's or a container's own code raises when it cannot do something.
@@ -26,10 +27,8 @@ def is_interruption(error: BaseException) -> bool:
     """Return whether an error is not about the value that was being converted when it was raised."""
     if isinstance(error, (MemoryError, RecursionError, Warning)) or is_from_handler(error):
         return True
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    name = "" if traceback is None else str(traceback.tb_frame.f_globals.get("__name__"))
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    name = str(frames[-1].f_globals.get("__name__")) if frames else ""
     # An error of another kind that comes from our own code was raised into it by another thread.
     return name.partition(".")[0] == "arrayferry" and not isinstance(error, REFUSALS)
 
@@ -39,9 +38,7 @@ def is_from_handler(error: BaseException) -> bool:
 
     The interpreter calls them with the frame that it interrupts for them, and nobody else does that.
     """
-    traceback = error.__traceback__
-    while traceback is not None:
-        frame, traceback = traceback.tb_frame, traceback.tb_next
+    for frame, _ in walk_tb(error.__traceback__):
         code, interrupted = frame.f_code, frame.f_back
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + 1]  # the last may be `*args`
         for argument in (frame.f_locals.get(name) for name in names):

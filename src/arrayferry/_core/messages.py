@@ -29,9 +29,8 @@ def refuse_unknown(unknown: Iterable[str], known: Iterable[str], of: str) -> Non
     for name in unknown:
         close = [one for one in known if one in name.split("_")] or get_close_matches(name, known, 1)
         meant = "".join(f"did you mean {one}? " for one in close[:1])
-        raise UnsupportedError(
-            f"{name} is not an option for {of}", f"{meant}The options are {', '.join(known)}"
-        )
+        hint = f"{meant}The options are {', '.join(known)}"
+        raise UnsupportedError(f"{name} is not an option for {of}", hint)
 
 
 def refuse_choice(name: str, value: Any, *choices: str) -> None:

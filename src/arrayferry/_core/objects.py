@@ -13,6 +13,7 @@ import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from arrayferry._core.messages import with_article
@@ -23,9 +24,6 @@ EQUAL_KEYS = "two of its keys are equal, so that one entry would be lost"
 UNCHANGING = (bool, int, float, complex, str, bytes, type(None), type, types.ModuleType, types.FunctionType)
 
 
-_Build: TypeAlias = "Callable[[list[Any]], Any]"
-
-
 class Keys(list[Any]):
     """The keys of a container's values: first those of its items, then the names of its attributes.
 
@@ -34,7 +32,7 @@ class Keys(list[Any]):
         n_items: how many of the values are items.
     """
 
-    def __init__(self, keys: Iterable[Any], build: _Build, n_items: int | None = None) -> None:
+    def __init__(self, keys: Iterable[Any], build: Callable[..., Any], n_items: int | None = None) -> None:
         super().__init__(keys)
         self.build, self.n_items = build, len(self) if n_items is None else n_items
 
@@ -105,10 +103,8 @@ BASES: tuple[Any, ...] = (OrderedDict, dict, list, tuple, deque, object)
 
 def _read_items(base: Any, old: Any, names: list[Any]) -> tuple[Iterable[Any], list[Any]]:
     """Return an object's keys and values, read at one moment with the methods of its built-in base."""
-    if base is object:
-        return (), []
     if not issubclass(base, dict):
-        values = [*base.__iter__(old)]
+        values = [] if base is object else [*base.__iter__(old)]
         return (names if len(names) == len(values) else range(len(values))), values
     if base is dict:
         items = [*dict.items(old)]
@@ -169,13 +165,11 @@ _TIES = {
     *(type(iter(iterable)) for iterable in (*_VIEWS, [], (), deque[Any]())),
 }
 
+_CAN_TIE = {*_TIES, tuple, dict}
+
 # What a tie refers to, where the garbage collector is told more than that, or less.
-_REFERENTS: dict[type, Callable[[Any], list[Any]]] = {
-    types.FunctionType: lambda function: [
-        function.__closure__,
-        function.__defaults__,
-        function.__kwdefaults__,
-    ],
+_REFERENTS: dict[type, Callable[[Any], Iterable[Any]]] = {
+    types.FunctionType: attrgetter("__closure__", "__defaults__", "__kwdefaults__"),
     weakref.ref: lambda reference: [reference()],
     memoryview: lambda view: [view.obj],
 }
@@ -183,16 +177,13 @@ _REFERENTS: dict[type, Callable[[Any], list[Any]]] = {
 
 def _refuse_ties(old: Any, attributes: list[Any]) -> None:
     """Raise if an attribute is a function or a weak reference that would stay tied to the original."""
-    for attribute in attributes:
-        if type(attribute) in _TIES:
-            originals = {id(part) for part in (old, *attributes) if not isinstance(part, UNCHANGING)}
-            todo, seen = [attribute], set[int]()
-            while todo and len(seen) < 1000:
-                tie = todo.pop()
-                seen.add(id(tie))
-                referents = _REFERENTS.get(type(tie), gc.get_referents)(tie)
-                if any(id(part) in originals for part in referents):
-                    kind = with_article(type(attribute).__name__)
-                    raise TypeError(f"it holds {kind} that is tied to it")
-                ties = [part for part in referents if type(part) in _TIES or type(part) in (tuple, dict)]
-                todo += [part for part in ties if id(part) not in seen]
+    for attribute in (part for part in attributes if type(part) in _TIES):
+        originals = {id(part) for part in (old, *attributes) if not isinstance(part, UNCHANGING)}
+        todo, seen = [attribute], set[int]()
+        while todo and len(seen) < 1000:
+            tie = todo.pop()
+            seen.add(id(tie))
+            referents = _REFERENTS.get(type(tie), gc.get_referents)(tie)
+            if any(id(part) in originals for part in referents):
+                raise TypeError(f"it holds {with_article(type(attribute).__name__)} that is tied to it")
+            todo += [part for part in referents if type(part) in _CAN_TIE and id(part) not in seen]

@@ -182,8 +182,8 @@ REFCOUNTS_RELIABLE = (
 
 def is_fresh(box: list[Array]) -> bool:
     """Return whether the one array in the box was just made: nobody but the box holds it."""
-    is_view = box[0].base is not None  # as most are: no need to ask
-    return REFCOUNTS_RELIABLE and not is_view and _ask(box) and can_be_taken(box[0])
+    # Most are views: no need to ask.
+    return REFCOUNTS_RELIABLE and box[0].base is None and _ask(box) and can_be_taken(box[0])
 
 
 def private_copy(array: Array, dtype: np.dtype[Any], alignment: int = 0) -> Array:

@@ -6,15 +6,13 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from arrayferry._core.dtypes import dtype_name
+from arrayferry._core import dtypes, interruptions, messages, type_cache
 from arrayferry._core.framework import Framework, Source
-from arrayferry._core.interruptions import ignore_errors
-from arrayferry._core.messages import with_article
-from arrayferry._core.type_cache import TypeCache, clear_type_caches, find_class
 from arrayferry.errors import OptionError, UnknownFrameworkError
 
 if TYPE_CHECKING:
@@ -53,7 +51,7 @@ def register_framework(framework: Framework, *, replace: bool = False) -> Framew
     if framework.name in _registry and not replace:
         raise OptionError(f"{framework.name!r} is registered already", "pass replace=True to replace it")
     _registry[framework.name] = framework
-    clear_type_caches()
+    type_cache.clear_type_caches()
     return framework
 
 
@@ -63,9 +61,8 @@ def _refuse_if_incomplete(framework: Any) -> None:
         raise OptionError(f"{framework!r} is not a framework", hint)
     kind, name = type(framework).__name__, getattr(framework, "name", None)
     if not (isinstance(name, str) and name):
-        raise OptionError(
-            f"{kind} has name={name!r}, not a text", 'set its attribute, such as name = "numpy"'
-        )
+        hint = 'set its attribute, such as name = "numpy"'
+        raise OptionError(f"{kind} has name={name!r}, not a text", hint)
     for attribute, example in (("modules", "numpy"), ("arrays", "numpy:ndarray"), ("distributions", "numpy")):
         names = getattr(framework, attribute, None)
         is_names = isinstance(names, tuple) and all(name and isinstance(name, str) for name in names)
@@ -107,9 +104,8 @@ def find_unpickled_framework(name: str) -> str:
         find_framework(name)
     except UnknownFrameworkError as error:
         what = f"{name!r} does not name an array framework in this process"
-        raise UnknownFrameworkError(
-            what, f"if it is one, import {name} or register it before unpickling"
-        ) from error
+        hint = f"if it is one, import {name} or register it before unpickling"
+        raise UnknownFrameworkError(what, hint) from error
     return name
 
 
@@ -144,13 +140,10 @@ def _load_plugin(plugin: EntryPoint) -> Framework:
 
 
 def _how_to_name_one(given: str = "") -> str:
-    from difflib import get_close_matches
-
-    known = [*registered()]
-    names = ", ".join(known)
+    known = registered()
     meant = "".join(f"did you mean {name!r}? Otherwise " for name in get_close_matches(given, known, 1))
     others = "pass the module of any array API library, or call arrayferry.register_framework()"
-    return f"{meant}name one of {names}; or {others}"
+    return f"{meant}name one of {', '.join(known)}; or {others}"
 
 
 # For a library that nobody registered: its framework as a target, and as the source of a leaf. Set by
@@ -159,9 +152,7 @@ _fallback_target: Callable[[ModuleType], Framework]
 _fallback_source: Callable[[type], Framework | None]
 
 
-def register_fallback(
-    target: Callable[[ModuleType], Framework], source: Callable[[type], Framework | None]
-) -> None:
+def register_fallback(target: Callable[..., Framework], source: Callable[[type], Framework | None]) -> None:
     """Set how to treat a library that nobody registered."""
     global _fallback_target, _fallback_source
     _fallback_target, _fallback_source = target, source
@@ -173,7 +164,7 @@ def decide_framework(cls: type) -> Framework | None:
     That table may have been emptied, because something was registered, before this one is.
     """
     for framework in registered().values():
-        if any((base := find_class(name)) and issubclass(cls, base) for name in framework.arrays):
+        if any((base := type_cache.find_class(name)) and issubclass(cls, base) for name in framework.arrays):
             return framework
     package = str(cls.__module__).partition(".")[0]
     if package not in sys.stdlib_module_names and _load_plugins(package):
@@ -186,8 +177,8 @@ def _decide_source(cls: type) -> Source | None:
     return None if framework is None else framework.source(cls)
 
 
-_frameworks_by_type = TypeCache(decide_framework)
-_sources_by_type = TypeCache(_decide_source)
+_frameworks_by_type: dict[type, Framework | None] = type_cache.TypeCache(decide_framework)
+_sources_by_type: dict[type, Source] = type_cache.TypeCache(_decide_source)
 
 
 def framework_of(cls: type) -> Framework | None:
@@ -195,14 +186,12 @@ def framework_of(cls: type) -> Framework | None:
 
     No framework is imported: whoever has such an array has imported its framework already.
     """
-    framework: Framework | None = _frameworks_by_type[cls]
-    return framework
+    return _frameworks_by_type[cls]
 
 
 def source_of(array: Any) -> Source:
     """Return how an array is read; it belongs to a framework."""
-    source: Source = _sources_by_type[type(array)]
-    return source
+    return _sources_by_type[type(array)]
 
 
 def can_make_arrays(framework: Framework) -> bool:
@@ -214,11 +203,11 @@ def can_make_arrays(framework: Framework) -> bool:
 def describe(array: Any, framework: Framework | None = None) -> str:
     """Describe an array briefly, such as `int64[3] numpy`; anything else by its type."""
     framework = framework or framework_of(type(array))
-    with ignore_errors():  # a message about a broken array must not break
+    with interruptions.ignore_errors():  # a message about a broken array must not break
         shape = ",".join(map(str, array.shape))
-        return f"{dtype_name(array.dtype)}[{shape}] {framework.name if framework else 'numpy'}"
+        return f"{dtypes.dtype_name(array.dtype)}[{shape}] {framework.name if framework else 'numpy'}"
     kind = type(array).__name__
-    return f"{kind} {framework.name}" if framework else with_article(kind)
+    return f"{kind} {framework.name}" if framework else messages.with_article(kind)
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arrayferry._core import dtypes, ownership
-from arrayferry._core.containers import NUMPY_ARRAY, OBJECT_ARRAY
+from arrayferry._core import containers, dtypes, interruptions, ownership, registry
 from arrayferry._core.delivery import Delivery
-from arrayferry._core.dtypes import Cast, dtype_name
+from arrayferry._core.dtypes import Cast
 from arrayferry._core.framework import Array, Framework, Source
-from arrayferry._core.interruptions import REFUSALS
-from arrayferry._core.registry import describe
 from arrayferry._core.walk import KEEP
 from arrayferry.errors import NarrowingError, SharingError
 
@@ -77,9 +74,7 @@ class Routes:
     Attributes:
         target: how the framework makes arrays on the device.
         number: the route of Python's numbers.
-        numpy_scalar: the route of NumPy's scalars.
-        numpy_array: the route of NumPy's arrays.
-        only_numpy: the route of arrays that only NumPy has: masked, or of records.
+        from_numpy: the routes of NumPy's types; the first one that is a base of a type counts.
     """
 
     def __init__(self, framework: Framework, device: Any, copy: bool | None, wanted: dict[str, str]) -> None:
@@ -106,9 +101,11 @@ class Routes:
         }
         steps = "numpy", framework.name
         self.number = Route(steps=("python", framework.name), follow=self._follow_number)
-        self.numpy_scalar = Route(steps=steps, follow=self._follow_scalar)
-        self.numpy_array = Route(steps=steps, follow=self._follow_numpy_array, **self._for_c)
-        self.only_numpy = Route(steps=steps, follow=self._follow_only_numpy)
+        self.from_numpy = {
+            np.generic: Route(steps=steps, follow=self._follow_scalar),
+            np.ma.MaskedArray: Route(steps=steps, follow=self._follow_only_numpy),
+            np.ndarray: Route(steps=steps, follow=self._follow_numpy_array, **self._for_c),
+        }
 
     def array_of(self, framework: Framework, cls: type) -> Route:
         """Return the route of a framework's arrays of this type."""
@@ -138,7 +135,7 @@ class Routes:
         def blaming(array: Any, owned: Any) -> Any:
             try:
                 return follow(array, owned)
-            except REFUSALS as error:
+            except interruptions.REFUSALS as error:
                 raise self._delivery.refusal(array, error, framework) from error
 
         return blaming
@@ -161,10 +158,8 @@ class Routes:
             array, cast = self._huge(number, cast), Cast(cast.dtype, same=True, check=False)
         return self._delivery.deliver(array, owned=True, cast=cast)
 
-    def _decide_number_cast(
-        self, default: str, wide: np.dtype[Any], available: frozenset[str]
-    ) -> Cast | None:
-        cast = dtypes.cast_for(wide, available, self._wanted.get(default, default))
+    def _decide_number_cast(self, default: str, wide: np.dtype[Any], held: frozenset[str]) -> Cast | None:
+        cast = dtypes.cast_for(wide, held, self._wanted.get(default, default))
         if cast is None:
             return None
         on_purpose = cast.dtype.name in (self._wanted.get(default), self._wanted.get(wide.name))
@@ -193,14 +188,12 @@ class Routes:
             return KEEP
         if self._shares or not isinstance(scalar, np.void):
             return scalar
-        return NUMPY_ARRAY if array.dtype.hasobject else scalar.copy()
+        return containers.NUMPY_ARRAY if array.dtype.hasobject else scalar.copy()
 
     def _follow_numpy_array(self, array: Array, owned: bool) -> Any:
         """Convert an `np.ndarray` or an instance of a subclass."""
         if array.dtype.kind == "O":
-            return OBJECT_ARRAY
-        if array.dtype.hasobject:  # records
-            return self._follow_only_numpy(array, owned)
+            return containers.OBJECT_ARRAY
         is_takeable = owned and self._takes and ownership.can_be_taken(array)
         result = self._delivery.deliver(array, is_takeable)
         return self._follow_only_numpy(array, owned) if result is None else result
@@ -213,7 +206,7 @@ class Routes:
         if array is np.ma.masked or is_takeable or self._shares:  # the first is a singleton
             return array
         if array.dtype.hasobject or getattr(array, "__dict__", None):
-            return NUMPY_ARRAY
+            return containers.NUMPY_ARRAY
         return np.array(array, copy=True, subok=True)
 
     # ---- other frameworks ---------------------------------------------------------------------------------
@@ -256,7 +249,7 @@ class Routes:
         if used in (None, name) and self.target.holds(array):
             return array
         where = "" if self._device is None else f" on {self._device}"
-        what = f"{describe(array, self._framework)} is not {used or name}{where}"
+        what = f"{registry.describe(array, self._framework)} is not {used or name}{where}"
         raise SharingError(what, "pass copy=None, which converts it")
 
     def _dtype_within(self, name: str) -> tuple[str | None, bool]:
@@ -285,16 +278,14 @@ class Routes:
             what = f"arrays of {framework.name} never change; those of {self._framework.name} are writable"
             raise SharingError(what, "pass copy=None")
         assert self.target.alias is not None
-        assert self.target.within is not None
         with source.guard(array):
             alias = self.target.alias(array)
-        name, (used, _) = _dtype_of(array), self._dtype_within(_dtype_of(array))
-        return self._share_within(alias, name, used) if self._shares else self.target.within(alias, used)
+        return self._within(source, alias, owned)
 
 
 def _dtype_of(array: Any) -> str:
     """Return the name of an array's dtype; of a framework's own scalar, that of its type."""
-    return dtype_name(getattr(array, "dtype", type(array)))
+    return dtypes.dtype_name(getattr(array, "dtype", type(array)))
 
 
 def _dlpack_device_type(array: Any) -> int:

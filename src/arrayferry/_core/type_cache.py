@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from arrayferry._core.speedups import speedups
 from arrayferry.errors import OptionError, UnsupportedError
-
-_T = TypeVar("_T")
 
 
 class _TypeKey(weakref.ref[type]):
@@ -38,15 +36,14 @@ class TypeCache(dict[type, Any]):
     at once is decided twice, with the same result. Even without a GIL, a dict is all that this needs.
     """
 
-    _all: ClassVar[weakref.WeakValueDictionary[int, TypeCache]] = weakref.WeakValueDictionary()
+    all: ClassVar[weakref.WeakValueDictionary[int, TypeCache]] = weakref.WeakValueDictionary()
     # Changes with every clearing. It is not a number: two threads cannot miscount an object.
     last_clear: ClassVar[object] = object()
 
     def __init__(self, decide: Callable[[type], Any]) -> None:
         """Ask `decide(cls)` for each type that is not in the table."""
-        super().__init__()
         self._decide = decide
-        self._all[id(self)] = self
+        self.all[id(self)] = self
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
@@ -61,49 +58,35 @@ class TypeCache(dict[type, Any]):
     def _forget(self, key: Any) -> None:
         self.pop(key, None)
 
-    @classmethod
-    def tables(cls) -> list[TypeCache]:
-        """Return all tables that there are."""
-        references = cls._all.valuerefs()  # at one moment: other threads may make a table
-        return [table for reference in references if (table := reference()) is not None]
-
 
 def clear_type_caches() -> None:
     """Forget all decisions, because something was registered."""
     TypeCache.last_clear = object()  # first, so that a decision made before it is not stored after it
-    for table in TypeCache.tables():
-        table.clear()
+    for reference in TypeCache.all.valuerefs():  # at one moment: other threads may make a table
+        if (table := reference()) is not None:
+            table.clear()
 
 
-_registrations: list[dict[type, Any]] = []
+# What users register for types: a `Container`, or what is called for a leaf.
+registrations: dict[type, Any] = {}
 
 
-def registration_table() -> dict[type, Any]:
-    """Return a new table of what users register for types; a type is in one such table at most."""
-    _registrations.append({})
-    return _registrations[-1]
-
-
-def register(
-    table: dict[type, _T], cls: type, entry: _T, functions: Mapping[str, Any], *, replace: bool
-) -> None:
-    """Put an entry into a table, or raise if its class or functions are none, or if the class is taken."""
+def register(cls: type, entry: Any, functions: Mapping[str, Any], *, replace: bool) -> None:
+    """Register an entry for a class, or raise if the class or a function is none, or the class is taken."""
     if not isinstance(cls, type):
         raise UnsupportedError(f"{cls!r} is not a class", "pass the class itself")
     for name, function in functions.items():
         if not callable(function):
             raise UnsupportedError(f"{name}={function!r} is not callable", "pass a function")
-    if not replace and any(cls in other for other in _registrations):
+    if not replace and cls in registrations:
         raise OptionError(f"{cls.__qualname__} is registered already", "pass replace=True to replace that")
-    for other in _registrations:
-        other.pop(cls, None)
-    table[cls] = entry
+    registrations[cls] = entry
     clear_type_caches()
 
 
-def find_base(table: Mapping[type, _T], cls: type) -> _T | None:
-    """Return what a table has for a type, or for the nearest of its bases."""
-    return next((table[base] for base in cls.__mro__ if base in table), None)
+def find_registered(kind: Any, cls: type) -> Any:
+    """Return the entry of a kind that is registered for a type or for the nearest of its bases, or None."""
+    return next((entry for base in cls.__mro__ if isinstance(entry := registrations.get(base), kind)), None)
 
 
 def find_class(name: str) -> type | None:

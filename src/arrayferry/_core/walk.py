@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from sys import getrefcount
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from arrayferry._core import ownership
 from arrayferry._core.interruptions import ignore_errors, is_interruption
-from arrayferry._core.ownership import count_holders
 from arrayferry._core.speedups import speedups
 from arrayferry.errors import CircularError, FerryError, UnsupportedError
+
+_T = TypeVar("_T")
 
 # What becomes of a type: a function, a `Container`, or a `Route`, which is a tuple that can be called.
 Handler: TypeAlias = "Callable[[Any, bool], Any] | Container | tuple[Any, ...]"
@@ -38,16 +39,11 @@ Visit: TypeAlias = "Callable[[str, Any, int | None, Callable[[Any, bool], Any]],
 Memo: TypeAlias = "dict[int, tuple[Any, Any]]"
 
 
-class _Keep:
-    def __repr__(self) -> str:
-        return "KEEP"
-
-
 # A handler's answer: the leaf has no counterpart in the target, and stays as it is.
-KEEP = _Keep()
+KEEP = object()
 
 # In a memo, in place of a result: the container is still being converted.
-IN_PROGRESS = _Keep()
+IN_PROGRESS = object()
 
 
 def unchanged(value: Any, owned: bool) -> Any:
@@ -111,13 +107,12 @@ class Slot(NamedTuple):
     kept_type: type | None = None
 
 
-# The values to convert arrive in a list of their own, the box: so a root is a leaf like any other, and
-# its reference count does not depend on the caller.
-_BOX = Container(lambda box: ((), box), lambda _, keys, new: new, counted=True)
-
 # A container that is being walked: itself, its kind, its keys, the remaining children, the results so
 # far (their number says how far it got), whether the walk alone can reach it, and whether it is in the memo.
-_Frame: TypeAlias = "tuple[Any, Container, Any, Iterator[Any], list[Any], bool, bool]"
+#
+# The first is that of the box, a list of the values to convert, which is of no kind: so a root is a leaf like
+# any other, and its reference count does not depend on the caller.
+_Frame: TypeAlias = "tuple[Any, Any, Any, Iterator[Any], list[Any], bool, bool]"
 
 
 def walk(
@@ -137,13 +132,11 @@ def walk(
         visit: called instead of each leaf's handler.
     """
     memo = {} if memo is None else memo
-    unshared = ownership.unshared
-    node: Any = box
-    keys: Iterable[Any] = ()
-    container, children, results, alone, known = _BOX, iter(box), list[Any](), True, False
-    stack: list[_Frame] = [(node, container, keys, children, results, alone, known)]
+    unshared, count_holders = ownership.unshared, ownership.count_holders
+    stack: list[_Frame] = [(box, None, (), iter(box), [], True, False)]
     try:
         while True:
+            node, container, keys, children, results, alone, known = stack[-1]
             for child in children:
                 found = handlers[type(child)]
                 references = getrefcount(child)
@@ -161,15 +154,16 @@ def walk(
                         continue
                     if is_shared and (entry := memo.get(id(child))) is not None:
                         if entry[1] is IN_PROGRESS:
-                            refuse_cycle(child, _path_of_node(child, stack, slots))
+                            depths = (depth for depth, frame in enumerate(stack) if frame[0] is child)
+                            depth = next(depths, len(stack) - 1)
+                            refuse_cycle(child, _path(stack[:depth], slots) if depth else "")
                         results.append(entry[1])
                         continue
                     if is_shared:
                         memo[id(child)] = child, IN_PROGRESS
                     alone = alone and found.counted and not is_shared
                     keys, values = found.flatten(child if alone or not found.copy else found.copy(child))
-                    node, container, children, results, known = child, found, iter(values), [], is_shared
-                    stack.append((node, container, keys, children, results, alone, known))
+                    stack.append((child, found, keys, iter(values), [], alone, is_shared))
                     break
                 if found is KEEP:
                     report_kept(_slot(stack, slots), partial(_path, stack, slots), child)
@@ -182,8 +176,7 @@ def walk(
                 if known:
                     memo[id(node)] = node, built
                 stack.pop()
-                node, container, keys, children, results, alone, known = stack[-1]
-                results.append(built)
+                stack[-1][4].append(built)
     except Exception as error:
         if (located := locate(error, _path(stack, slots))) is error:
             raise
@@ -228,19 +221,12 @@ def path_of(name: str, steps: Iterable[tuple[Container, Any, int]]) -> str:
     return name + "".join(container.format_key(keys, index) for container, keys, index in steps)
 
 
-def _path_of_node(node: Any, stack: list[_Frame], slots: Sequence[Slot]) -> str:
-    depth = next((depth for depth, frame in enumerate(stack) if frame[0] is node), len(stack) - 1)
-    return _path(stack[:depth], slots) if depth else ""
-
-
 def refuse_cycle(container: Any, path: str = "") -> None:
     """Raise the error for a container that was reached from itself."""
     raise CircularError(f"this {type(container).__name__} contains itself", "break the cycle", path)
 
 
-def guarded(
-    context: Callable[[], AbstractContextManager[Any]], method: Callable[..., Any], *args: Any
-) -> Any:
+def guarded(context: Callable[[], AbstractContextManager[Any]], method: Callable[..., _T], *args: Any) -> _T:
     """Call a method in a context."""
     with context():
         return method(*args)
@@ -264,11 +250,10 @@ class Walker:
         guard: tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]] | None = None,
     ) -> None:
         self._handlers, self._slots, self._repack, self._guard = handlers, slots, repack, guard
-        self._walked = [index for index, slot in enumerate(slots) if slot.scalar is None]
-        self._walked_slots = [slots[index] for index in self._walked]
-        self._numbers = [
-            (index, slot.scalar, slot.kept_type) for index, slot in enumerate(slots) if slot.scalar
-        ]
+        numbered = [*enumerate(slots)]
+        self._walked = [index for index, slot in numbered if slot.scalar is None]
+        self._walked_slots = [slot for slot in slots if slot.scalar is None]
+        self._numbers = [(index, slot.scalar, slot.kept_type) for index, slot in numbered if slot.scalar]
 
     def convert(self, box: list[Any]) -> Any:
         """Return the one value in the box, converted."""
@@ -293,8 +278,7 @@ class Walker:
 
     def _walk(self, box: list[Any], slots: Sequence[Slot]) -> list[Any]:
         if self._guard is not None and self._guard[0]():
-            results: list[Any] = guarded(self._guard[1], walk, box, slots, self._handlers)
-            return results
+            return guarded(self._guard[1], walk, box, slots, self._handlers)
         return walk(box, slots, self._handlers)
 
 
