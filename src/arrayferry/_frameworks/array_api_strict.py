@@ -9,15 +9,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from arrayferry._core.framework import Framework, Source, Target, no_view
 from arrayferry._frameworks._generic import default_dtypes, dtypes
-
-if TYPE_CHECKING:
-    import array_api_strict
+from arrayferry._frameworks._lazy import xp
 
 
 class ArrayAPIStrict(Framework):
@@ -40,8 +38,6 @@ class ArrayAPIStrict(Framework):
 
     def target(self, device: Any) -> Target:
         """Return how its arrays are made on a device: by `asarray`."""
-        import array_api_strict as xp
-
         take = partial(xp.asarray, device=device)
         on_cpu = device in (None, self.find_device("cpu"))
         return Target(
@@ -52,10 +48,8 @@ class ArrayAPIStrict(Framework):
             holds=lambda array: device in (None, array.device),
         )
 
-    def find_device(self, spec: Any) -> array_api_strict.Device | None:
+    def find_device(self, spec: Any) -> xp.Device | None:
         """Return the `array_api_strict.Device` of this name; `"cpu"` means `"CPU_DEVICE"`."""
-        import array_api_strict as xp
-
         if spec is None or isinstance(spec, xp.Device):
             return spec
         try:
@@ -63,12 +57,10 @@ class ArrayAPIStrict(Framework):
         except ValueError as error:
             raise self.no_device(spec) from error
 
-    def device_name(self, device: array_api_strict.Device) -> str:
+    def device_name(self, device: xp.Device) -> str:
         """Return `"device1"`, the part between quotes in `array_api_strict.Device('device1')`."""
         return str(device).split("'")[1]
 
     def device_names(self) -> tuple[str, ...]:
         """Return the names of the CPU and of the simulated devices."""
-        import array_api_strict as xp
-
         return tuple(map(self.device_name, xp.__array_namespace_info__().devices()))
