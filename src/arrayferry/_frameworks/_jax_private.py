@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -74,14 +75,12 @@ def faster(
 @cache
 def batched_device_put() -> Any:
     """Return JAX's function that puts the pieces of an array on devices; None if it is not used."""
-    if jax.__version_info__ < (0, 8):  # a process that ends while the device is busy would crash
-        return None
-    try:
+    with suppress(ImportError, AttributeError):
         from jax._src.lib import xla_client  # type: ignore[attr-defined]
 
-        return xla_client.batched_device_put
-    except (ImportError, AttributeError):
-        return None
+        # In older versions, a process that ends while the device is busy would crash.
+        return xla_client.batched_device_put if jax.__version_info__ >= (0, 8) else None
+    return None
 
 
 def has_started() -> bool:

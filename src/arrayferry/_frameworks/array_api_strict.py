@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from arrayferry._core.framework import Framework, Source, Target, no_view
-from arrayferry._frameworks._generic import default_dtypes, dtypes
+from arrayferry._core.framework import Source, Target, no_view
+from arrayferry._frameworks._generic import ArrayLibrary
 from arrayferry._frameworks._lazy import xp
 
 
-class ArrayAPIStrict(Framework):
+class ArrayAPIStrict(ArrayLibrary):
     """The arrays of array-api-strict, and its devices, which only pretend to have memory of their own."""
 
     name, modules = "array_api_strict", ("array_api_strict",)
@@ -26,6 +26,10 @@ class ArrayAPIStrict(Framework):
     # other array API library.
     arrays = ("array_api_strict._array_object:Array",)
     distributions = ("array-api-strict",)
+
+    def __init__(self) -> None:
+        """Use the module, which is imported later."""
+        self._module = xp
 
     def source(self, cls: type) -> Source:
         """Return how its arrays are read: as if they had to be moved to the CPU."""
@@ -38,29 +42,14 @@ class ArrayAPIStrict(Framework):
 
     def target(self, device: Any) -> Target:
         """Return how its arrays are made on a device: by `asarray`."""
-        take = partial(xp.asarray, device=device)
-        on_cpu = device in (None, self.find_device("cpu"))
-        return Target(
-            take=take,
-            dtypes=partial(dtypes, xp, device),
-            defaults=partial(default_dtypes, xp, device),
-            share=partial(take, copy=False) if on_cpu else None,
-            holds=lambda array: device in (None, array.device),
-        )
+        target, take = super().target(device), partial(xp.asarray, device=device)
+        share = partial(take, copy=False) if device in (None, self.find_device("cpu")) else None
+        return target._replace(take=take, share=share, holds=lambda array: device in (None, array.device))
 
-    def find_device(self, spec: Any) -> xp.Device | None:
+    def find_device(self, spec: Any) -> Any:
         """Return the `array_api_strict.Device` of this name; `"cpu"` means `"CPU_DEVICE"`."""
-        if spec is None or isinstance(spec, xp.Device):
-            return spec
-        try:
-            return xp.Device("CPU_DEVICE" if str(spec).lower() == "cpu" else spec)
-        except ValueError as error:
-            raise self.no_device(spec) from error
+        return super().find_device("CPU_DEVICE" if str(spec).lower() == "cpu" else spec)
 
     def device_name(self, device: xp.Device) -> str:
         """Return `"device1"`, the part between quotes in `array_api_strict.Device('device1')`."""
         return str(device).split("'")[1]
-
-    def device_names(self) -> tuple[str, ...]:
-        """Return the names of the CPU and of the simulated devices."""
-        return tuple(map(self.device_name, xp.__array_namespace_info__().devices()))

@@ -81,20 +81,21 @@ class Jax(Framework):
         source = Source(read=read, view=view, on_host=on_host)
         if _forked or cls is not array_type():
             return source
-        # Through NumPy, which is faster than JAX's own `tolist`.
-        source = source._replace(item=lambda array: np.asarray(array).tolist())
-        return source if speedups is None else source._replace(fast_copy=speedups.copy_buffer)
+        fast_copy = None if speedups is None else speedups.copy_buffer
+        # A number through NumPy, which is faster than JAX's own `tolist`.
+        return source._replace(item=lambda array: np.asarray(array).tolist(), fast_copy=fast_copy)
 
     def target(self, device: Any) -> Target:
         """Return how arrays are made on a device or with a sharding: by a faster `jax.device_put`."""
         take, config = put_on(device), cast(Any, jax.config)
+        on_cpu = device is None or getattr(device, "platform", "") == "cpu"
         return Target(
             take=take,
             dtypes=lambda: _dtypes(config.jax_enable_x64),
             defaults=lambda: WIDE if config.jax_enable_x64 else NARROW,
             # Without bools: XLA relies on 0 and 1, and NumPy's may be any byte.
             as_is=STANDARD - _ONLY_WITH_X64 - {"bool"},
-            share=partial(share, take) if device is None or _is_cpu(device) else None,
+            share=partial(share, take) if on_cpu else None,
             needs=("byte-order", "not-contiguous", "odd-bools"),
             alignment=_ALIGNMENT,
             within=partial(copy_to, device),
@@ -172,11 +173,7 @@ def on_host(array: Any) -> bool:
     """Return False for an array on a GPU or TPU; True for one without values, which `read` refuses."""
     if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer) or array.is_deleted():
         return True
-    return all(map(_is_cpu, array.devices()))
-
-
-def _is_cpu(device: Any) -> bool:
-    return getattr(device, "platform", "") == "cpu"
+    return all(device.platform == "cpu" for device in array.devices())
 
 
 # ---- making and copying -----------------------------------------------------------------------------------
@@ -245,10 +242,9 @@ def is_on(device: Any, array: jax.Array) -> bool:
 @cache
 def can_alias(device_type: int) -> bool:
     """Return whether JAX has devices of a type that DLPack knows by this number."""
-    try:
+    with suppress(KeyError, RuntimeError):  # JAX itself knows no other type, or has no such devices here
         return device_type == 1 or bool(jax.devices({2: "cuda", 10: "rocm"}[device_type]))
-    except (KeyError, RuntimeError):  # JAX itself knows no other type, or has no such devices here
-        return False
+    return False
 
 
 # ---- dtypes -----------------------------------------------------------------------------------------------

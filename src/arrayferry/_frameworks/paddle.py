@@ -18,6 +18,7 @@ import numpy as np
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD, ml_dtype
 from arrayferry._core.framework import Array, Framework, Source, Target, no_view
 from arrayferry._core.ownership import STRIDED
+from arrayferry._frameworks._generic import defaults_with
 from arrayferry._frameworks._lazy import paddle
 from arrayferry.errors import NotInstalledError, UnsupportedError
 
@@ -38,7 +39,7 @@ class Paddle(Framework):
         return Target(
             take=lambda array: as_tensor(array).to(device or paddle.get_device()),
             dtypes=dtypes,
-            defaults=defaults,
+            defaults=lambda: defaults_with(_dtype_name(paddle.get_default_dtype())),
             from_bits=lambda bits, name: bits.view(name),
             share=as_tensor if device in (None, "cpu") else None,
             needs=STRIDED,
@@ -47,10 +48,8 @@ class Paddle(Framework):
 
     def find_device(self, spec: Any) -> str | None:
         """Return the name of a device that tensors can be made on, such as `"cpu"` or `"gpu:0"`."""
-        if spec is None:
-            return None
         try:
-            return _short_name(as_tensor(np.zeros(1)).to(_short_name(spec)).place)
+            return None if spec is None else _short_name(as_tensor(np.zeros(1)).to(_short_name(spec)).place)
         except Exception as error:  # a build without that device raises AttributeError, among others
             raise self.no_device(spec) from error
 
@@ -113,12 +112,6 @@ def dtypes() -> frozenset[str]:
     # `paddle.uint16` is bfloat16: https://github.com/PaddlePaddle/Paddle/issues/34927.
     known = STANDARD | ML_DTYPES
     return frozenset(name for name in known if _dtype_name(getattr(paddle, name, "")) == name)
-
-
-def defaults() -> dict[type, str]:
-    """Return the dtypes that `paddle.to_tensor` gives to numbers: floats get Paddle's default dtype."""
-    name = _dtype_name(paddle.get_default_dtype())
-    return {int: "int64", float: name, complex: "complex128" if name == "float64" else "complex64"}
 
 
 def _refuse_if_no_values(tensor: Any) -> None:

@@ -22,6 +22,7 @@ from arrayferry._core.framework import Array, Framework, Source, Target
 from arrayferry._core.messages import with_article
 from arrayferry._core.ownership import STRIDED
 from arrayferry._core.speedups import speedups
+from arrayferry._frameworks._generic import defaults_with
 from arrayferry._frameworks._lazy import torch
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
@@ -79,7 +80,7 @@ class Torch(Framework):
         return Target(
             take=take,
             dtypes=partial(dtypes, None if device is None else device.type),
-            defaults=lambda: _defaults(torch.get_default_dtype()),
+            defaults=lambda: defaults_with(torch.get_default_dtype()),
             as_is=STANDARD & dtypes("cpu") if on_cpu else frozenset(),
             result_type=torch.Tensor,
             from_bits=lambda bits, name: bits.view(getattr(torch, name)),
@@ -126,12 +127,10 @@ def read(tensor: torch.Tensor) -> Array:
     """Return a view of the tensor's memory, or a fresh array where it is lazy or not on the CPU."""
     _refuse_if_no_values(tensor)
     name = dtype_name(tensor.dtype)
-    if name in STANDARD and not _forked:
-        return tensor.numpy(force=True)
     with _one_thread() if _forked else nullcontext():
-        plain = tensor.detach().cpu().resolve_conj().resolve_neg()
         if name in STANDARD:
-            return plain.numpy()
+            return tensor.numpy(force=True)
+        plain = tensor.detach().cpu().resolve_conj().resolve_neg()
         if (dtype := ml_dtype(name)) is not None:
             return plain.view(torch.int16 if plain.itemsize == 2 else torch.uint8).numpy().view(dtype)
         if not (plain.is_floating_point() or plain.is_complex()):
@@ -209,13 +208,6 @@ def dtypes(device_type: str | None) -> frozenset[str]:
     """Return the dtypes that torch has; on MPS, without float64 and complex128."""
     missing = {"float64", "complex128"} if device_type == "mps" else set()
     return frozenset(name for name in STANDARD | ML_DTYPES if hasattr(torch, name)) - missing
-
-
-@cache
-def _defaults(dtype: torch.dtype) -> dict[type, str]:
-    """Return the dtypes that `torch.asarray` gives to numbers, with torch's default dtype for floats."""
-    name = dtype_name(dtype)
-    return {int: "int64", float: name, complex: "complex128" if name == "float64" else "complex64"}
 
 
 # ---- what is refused --------------------------------------------------------------------------------------

@@ -62,10 +62,8 @@ class Warp(Framework):
 
     def find_device(self, spec: Any) -> Any:
         """Return a `wp.Device` for a name such as `"cpu"` or `"cuda:0"`."""
-        if spec is None:
-            return None
         try:
-            return wp.get_device(spec)
+            return None if spec is None else wp.get_device(spec)
         except (ValueError, RuntimeError) as error:
             raise self.no_device(spec) from error
 
