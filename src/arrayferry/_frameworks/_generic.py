@@ -51,7 +51,7 @@ class ArrayLibrary(Framework):
         if spec is None:
             return None
         for device in self._devices():
-            if str(spec) in (str(device), self.device_name(device)):
+            if spec is device or str(spec) == str(device):
                 return device
         raise self.no_device(spec)
 

@@ -17,6 +17,8 @@ class LazyModule:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
+        if attribute == "__wrapped__":  # which `inspect` and doctest ask everything for
+            raise AttributeError(attribute)
         module = import_module(self._name)
         self.__dict__ = vars(module)  # from now on, attributes are found as fast as in the module itself
         return getattr(module, attribute)  # which may have a `__getattr__` of its own

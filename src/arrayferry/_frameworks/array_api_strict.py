@@ -46,9 +46,17 @@ class ArrayAPIStrict(ArrayLibrary):
         share = partial(take, copy=False) if device in (None, self.find_device("cpu")) else None
         return target._replace(take=take, share=share, holds=lambda array: device in (None, array.device))
 
-    def find_device(self, spec: Any) -> Any:
-        """Return the `array_api_strict.Device` of this name; `"cpu"` means `"CPU_DEVICE"`."""
-        return super().find_device("CPU_DEVICE" if str(spec).lower() == "cpu" else spec)
+    def find_device(self, spec: Any) -> xp.Device | None:
+        """Return the `array_api_strict.Device` of this name; `"cpu"` means `"CPU_DEVICE"`.
+
+        Older versions of the standard, which it can be set to, list no devices.
+        """
+        if spec is None or isinstance(spec, xp.Device):
+            return spec
+        try:
+            return xp.Device("CPU_DEVICE" if str(spec).lower() == "cpu" else spec)
+        except ValueError as error:
+            raise self.no_device(spec) from error
 
     def device_name(self, device: xp.Device) -> str:
         """Return `"device1"`, the part between quotes in `array_api_strict.Device('device1')`."""

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -87,7 +87,8 @@ class Jax(Framework):
 
     def target(self, device: Any) -> Target:
         """Return how arrays are made on a device or with a sharding: by a faster `jax.device_put`."""
-        take, config = put_on(device), cast(Any, jax.config)
+        take = put_on(device)
+        config: Any = jax.config
         on_cpu = device is None or getattr(device, "platform", "") == "cpu"
         return Target(
             take=take,

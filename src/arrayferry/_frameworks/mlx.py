@@ -33,14 +33,10 @@ class MLX(Framework):
 
     def target(self, device: Any) -> Target:
         """Return how its arrays are made: they are copied."""
-
-        def dtypes() -> frozenset[str]:
-            return _CPU_DTYPES if (device or mx.default_device()).type == mx.cpu else _GPU_DTYPES
-
         return Target(
             # Without a dtype, float64 silently becomes float32.
             take=lambda array: mx.array(array, dtype=mx.float64 if array.dtype == np.float64 else None),
-            dtypes=dtypes,
+            dtypes=lambda: _CPU_DTYPES if (device or mx.default_device()).type == mx.cpu else _GPU_DTYPES,
             defaults=lambda: NARROW,
             from_bits=from_bits,
         )
