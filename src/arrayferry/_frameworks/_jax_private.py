@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from arrayferry._core.framework import Array
-from arrayferry._frameworks._generic import attempt
+from arrayferry._core.interruptions import is_from_handler
 from arrayferry._frameworks._lazy import jax
 
 # Up to this size JAX copies during the call; larger arrays it copies later, on another thread.
@@ -48,8 +48,12 @@ def faster(
         if (plan := plans.get(key)) is not None:
             aval, sharding, indices, devices, committed = plan
             parts = [array] if indices is None else [array[index] for index in indices]
-            # It may fail: a transfer_guard may allow only explicit transfers, such as those of `put`.
-            result = attempt(private_put, aval, sharding, parts, devices, committed)
+            try:
+                result = private_put(aval, sharding, parts, devices, committed)
+            except Exception as error:  # such as that of a transfer_guard, which allows only explicit ones
+                if is_from_handler(error):
+                    raise
+                # Otherwise, call `put` below, so that its own errors do not have this one as their context.
         if result is None:
             result = put_first(array, key)
         return result if array.nbytes <= _COPIED_AT_ONCE else result.block_until_ready()
