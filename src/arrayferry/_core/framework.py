@@ -16,8 +16,9 @@ from arrayferry.errors import DeviceError, NotInstalledError, SharingError
 
 Array = NDArray[Any]
 
-# The dtypes that NumPy gives to Python's numbers.
+# The dtypes that NumPy gives to Python's numbers, and those that frameworks for accelerators do.
 WIDE = {int: "int64", float: "float64", complex: "complex128"}
+NARROW = {int: "int32", float: "float32", complex: "complex64"}
 
 
 def no_view(array: Any) -> Array:

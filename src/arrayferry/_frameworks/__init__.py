@@ -7,37 +7,21 @@ from __future__ import annotations
 
 from arrayferry._core import containers
 from arrayferry._core.registry import register_fallback, register_framework
-from arrayferry._frameworks import (
-    _containers,
-    _generic,
-    _pytrees,
-    array_api_strict,
-    cupy,
-    dask,
-    jax,
-    mlx,
-    numpy,
-    paddle,
-    sparse,
-    tensorflow,
-    torch,
-    warp,
-)
+from arrayferry._frameworks import _containers, _generic, _pytrees
+from arrayferry._frameworks.array_api_strict import ArrayAPIStrict
+from arrayferry._frameworks.cupy import CuPy
+from arrayferry._frameworks.dask import Dask
+from arrayferry._frameworks.jax import Jax
+from arrayferry._frameworks.mlx import MLX
+from arrayferry._frameworks.numpy import NumPy
+from arrayferry._frameworks.paddle import Paddle
+from arrayferry._frameworks.sparse import Sparse
+from arrayferry._frameworks.tensorflow import TensorFlow
+from arrayferry._frameworks.torch import Torch
+from arrayferry._frameworks.warp import Warp
 
 # In the order in which they are asked whether an array is theirs.
-for _framework in (
-    numpy.NumPy,
-    torch.Torch,
-    jax.Jax,
-    cupy.CuPy,
-    dask.Dask,
-    sparse.Sparse,
-    array_api_strict.ArrayAPIStrict,
-    mlx.MLX,
-    warp.Warp,
-    tensorflow.TensorFlow,
-    paddle.Paddle,
-):
+for _framework in NumPy, Torch, Jax, CuPy, Dask, Sparse, ArrayAPIStrict, MLX, Warp, TensorFlow, Paddle:
     register_framework(_framework())
 
 register_fallback(_generic.framework_of_module, _generic.framework_of_type)

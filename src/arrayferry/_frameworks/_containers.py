@@ -14,6 +14,7 @@ from arrayferry._core.messages import with_article
 from arrayferry._core.objects import Keys
 from arrayferry._core.type_cache import find_class
 from arrayferry._core.walk import unchanged
+from arrayferry._frameworks._lazy import tensordict, torch
 from arrayferry.errors import UnsupportedError
 
 
@@ -25,8 +26,6 @@ def find(cls: type) -> Any:
 
 def _flatten_tensordict(old: Any) -> tuple[Keys, list[Any]]:
     """Return its keys and entries: tensors, TensorDicts, and `NonTensorData` for anything else."""
-    import tensordict
-
     if type(old) is not tensordict.TensorDict:
         kind = type(old).__name__
         hint = f"convert its .to_tensordict(), or register_container({kind}, values=..., build=...)"
@@ -37,9 +36,6 @@ def _flatten_tensordict(old: Any) -> tuple[Keys, list[Any]]:
 
 def _build_tensordict(old: Any, keys: list[str], new: list[Any]) -> Any:
     """Return a TensorDict with the same batch size, names and lock; a device becomes that of its tensors."""
-    import tensordict
-    import torch
-
     for key, value in zip(keys, new):
         if not (isinstance(value, torch.Tensor) or tensordict.is_tensor_collection(value)):
             what = f"a TensorDict holds tensors, and {key!r} became {with_article(type(value).__name__)}"

@@ -25,10 +25,10 @@ from arrayferry.errors import SharingError, UnsupportedError
 _PROTOCOLS = ("__array_namespace__", "__dlpack__", "__cuda_array_interface__")
 
 
-class Unregistered(Framework):
+class ArrayLibrary(Framework):
     """A library that is known by its module only; all arrays of such libraries are read in the same way."""
 
-    arrays = ()
+    arrays: tuple[str, ...] = ()
 
     def __init__(self, module: ModuleType) -> None:
         self.name, self.modules, self._module = module.__name__, (module.__name__,), module
@@ -57,14 +57,14 @@ class Unregistered(Framework):
 
     def device_names(self) -> tuple[str, ...]:
         """Return the names of the devices that the module lists, as the standard requires."""
-        return tuple(map(str, self._devices()))
+        return tuple(map(self.device_name, self._devices()))
 
     def _devices(self) -> tuple[Any, ...]:
         info = getattr(self._module, "__array_namespace_info__", None)
         return tuple(info().devices()) if info else ()
 
 
-framework_of_module = cache(Unregistered)
+framework_of_module = cache(ArrayLibrary)
 
 
 def framework_of_type(cls: type) -> Framework | None:
@@ -88,13 +88,10 @@ def attempt(function: Callable[..., Any], *arguments: Any, **options: Any) -> An
 
 # ---- reading ----------------------------------------------------------------------------------------------
 
-# The ways in which NumPy may read an array, in the order in which they are tried.
-_DLPACK: tuple[Callable[[Any], Any], ...] = (
+# The ways in which NumPy may read an array, in the order in which they are tried; the first two are DLPack.
+_WAYS: tuple[Callable[[Any], Any], ...] = (
     np.from_dlpack,
     lambda array: np.from_dlpack(array, device="cpu"),
-)
-_WAYS: tuple[Callable[[Any], Any], ...] = (
-    *_DLPACK,
     lambda array: array.__array__(),
     lambda array: sys.modules["cupy"].asarray(array).get(),
     lambda array: sys.modules["torch"].as_tensor(array, device="cuda").cpu().numpy(),
@@ -105,7 +102,7 @@ def read(array: Any) -> Array | None:
     """Return a view or a copy, whichever the array gives; None if its elements are not numbers."""
     has_counterpart = True
     # Without a dtype to compare, only DLPack is exact, because it carries one: a null might become a NaN.
-    for way in _WAYS if hasattr(array, "dtype") or _interface(array) else _DLPACK:
+    for way in _WAYS if hasattr(array, "dtype") or _interface(array) else _WAYS[:2]:
         if (values := attempt(way, array)) is None:
             continue
         if isinstance(values, np.ma.MaskedArray):
@@ -177,6 +174,13 @@ def dtypes(module: ModuleType, device: Any) -> frozenset[str]:
         return make(module, device, np.ones(1, ml_dtype(name) or name))
 
     return frozenset(name for name in STANDARD | ML_DTYPES if attempt(try_dtype, name) is not None)
+
+
+@cache
+def defaults_with(float_dtype: Any) -> dict[type, str]:
+    """Return the dtypes of Python's numbers where the user can choose the one of floats."""
+    name = dtype_name(float_dtype)
+    return {int: "int64", float: name, complex: "complex128" if name == "float64" else "complex64"}
 
 
 @cache

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from arrayferry._core.framework import Array
 from arrayferry._core.interruptions import is_from_handler
-
-if TYPE_CHECKING:
-    import jax
+from arrayferry._frameworks._lazy import jax
 
 # Up to this size JAX copies during the call; larger arrays it copies later, on another thread.
 _COPIED_AT_ONCE = 96 << 10
@@ -40,8 +39,6 @@ def faster(
             shape and dtype, whenever the private function fails, and where there is none.
         pieces: the index of each device's piece, if the sharding of the result does not tell.
     """
-    import jax
-
     config: Any = jax.config
     private_put = batched_device_put()
 
@@ -78,16 +75,12 @@ def faster(
 @cache
 def batched_device_put() -> Any:
     """Return JAX's function that puts the pieces of an array on devices; None if it is not used."""
-    import jax
-
-    if jax.__version_info__ < (0, 8):  # a process that ends while the device is busy would crash
-        return None
-    try:
+    with suppress(ImportError, AttributeError):
         from jax._src.lib import xla_client  # type: ignore[attr-defined]
 
-        return xla_client.batched_device_put
-    except (ImportError, AttributeError):
-        return None
+        # In older versions, a process that ends while the device is busy would crash.
+        return xla_client.batched_device_put if jax.__version_info__ >= (0, 8) else None
+    return None
 
 
 def has_started() -> bool:
@@ -106,8 +99,6 @@ def is_pytree(tree_util: Any, cls: type) -> bool:
 
 def mapped_axes() -> Any:
     """Return the names of the axes of `pmap` and `shard_map` that JAX is tracing under."""
-    import jax
-
     names: Any = jax.sharding.get_abstract_mesh().manual_axes
     if jax.__version_info__ < (0, 8):  # where `pmap` has no mesh
         names = names or getattr(jax, "core").unsafe_get_axis_names_DO_NOT_USE()  # noqa: B009

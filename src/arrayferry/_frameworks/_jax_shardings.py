@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from arrayferry._core.messages import with_article
+from arrayferry._frameworks._lazy import jax
 from arrayferry.errors import DeviceError
-
-if TYPE_CHECKING:
-    import jax
 
 
 def has_mesh(device: Any) -> bool:
     """Return whether a device is a sharding over the devices of a mesh."""
-    import jax
-
     return isinstance(device, jax.sharding.NamedSharding) and isinstance(device.mesh, jax.sharding.Mesh)
 
 
 def as_data(sharding: jax.sharding.Sharding, name: Callable[[Any], str]) -> dict[str, Any]:
     """Describe a sharding by the shape and axis names of its mesh, its spec, and the names of its devices."""
-    import jax
-
     memory = {"memory_kind": sharding.memory_kind}
     if isinstance(sharding, jax.sharding.SingleDeviceSharding):
         [device] = sharding.device_set
         return {"devices": [name(device)], **memory}
     if isinstance(sharding, jax.sharding.NamedSharding) and has_mesh(sharding):
         mesh: Any = sharding.mesh
-        spec = [list(part) if isinstance(part, tuple) else part for part in sharding.spec]
         return {
-            "mesh": dict(zip(mesh.axis_names, mesh.devices.shape)),
+            "mesh": dict(mesh.shape),
             "axis_types": [kind.name for kind in mesh.axis_types],
-            "spec": spec,
+            "spec": [list(part) if isinstance(part, tuple) else part for part in sharding.spec],
             "devices": [name(device) for device in mesh.devices.flat],
             **memory,
         }
@@ -45,9 +38,16 @@ def as_data(sharding: jax.sharding.Sharding, name: Callable[[Any], str]) -> dict
 
 def from_data(data: dict[str, Any], find: Callable[[str], Any]) -> jax.sharding.Sharding:
     """Return the sharding that `as_data` described, on the same devices or on as many others."""
-    import jax
-
-    devices = _devices(data["devices"], find)
+    names = data["devices"]
+    try:
+        devices = [find(name) for name in names]
+    except DeviceError as error:
+        here = jax.devices()
+        if len(here) < len(names):
+            what = f"a sharding over {len(names)} devices cannot be recreated: only {len(here)} are here"
+            hint = "start this process with as many devices, or pass another device"
+            raise DeviceError(what, hint) from error
+        devices = here[: len(names)]
     if "mesh" not in data:
         return jax.sharding.SingleDeviceSharding(devices[0], memory_kind=data["memory_kind"])
     axes = data["mesh"]
@@ -56,18 +56,3 @@ def from_data(data: dict[str, Any], find: Callable[[str], Any]) -> jax.sharding.
     spec = [tuple(part) if isinstance(part, list) else part for part in data["spec"]]
     partition = jax.sharding.PartitionSpec(*spec)  # type: ignore[no-untyped-call]
     return jax.sharding.NamedSharding(mesh, partition, memory_kind=data["memory_kind"])
-
-
-def _devices(names: list[str], find: Callable[[str], Any]) -> list[Any]:
-    import jax
-
-    try:
-        return [find(name) for name in names]
-    except DeviceError as error:
-        here = jax.devices()
-        if len(here) < len(names):
-            what = f"a sharding over {len(names)} devices cannot be recreated: only {len(here)} are here"
-            raise DeviceError(
-                what, "start this process with as many devices, or pass another device"
-            ) from error
-        return list(here[: len(names)])

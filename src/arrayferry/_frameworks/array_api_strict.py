@@ -9,18 +9,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from arrayferry._core.framework import Framework, Source, Target, no_view
-from arrayferry._frameworks._generic import default_dtypes, dtypes
-
-if TYPE_CHECKING:
-    import array_api_strict
+from arrayferry._core.framework import Source, Target, no_view
+from arrayferry._frameworks._generic import ArrayLibrary
+from arrayferry._frameworks._lazy import xp
 
 
-class ArrayAPIStrict(Framework):
+class ArrayAPIStrict(ArrayLibrary):
     """The arrays of array-api-strict, and its devices, which only pretend to have memory of their own."""
 
     name, modules = "array_api_strict", ("array_api_strict",)
@@ -28,6 +26,10 @@ class ArrayAPIStrict(Framework):
     # other array API library.
     arrays = ("array_api_strict._array_object:Array",)
     distributions = ("array-api-strict",)
+
+    def __init__(self) -> None:
+        """Use the module, which is imported later."""
+        self._module = xp
 
     def source(self, cls: type) -> Source:
         """Return how its arrays are read: as if they had to be moved to the CPU."""
@@ -40,22 +42,15 @@ class ArrayAPIStrict(Framework):
 
     def target(self, device: Any) -> Target:
         """Return how its arrays are made on a device: by `asarray`."""
-        import array_api_strict as xp
+        target, take = super().target(device), partial(xp.asarray, device=device)
+        share = partial(take, copy=False) if device in (None, self.find_device("cpu")) else None
+        return target._replace(take=take, share=share, holds=lambda array: device in (None, array.device))
 
-        take = partial(xp.asarray, device=device)
-        on_cpu = device in (None, self.find_device("cpu"))
-        return Target(
-            take=take,
-            dtypes=partial(dtypes, xp, device),
-            defaults=partial(default_dtypes, xp, device),
-            share=partial(take, copy=False) if on_cpu else None,
-            holds=lambda array: device in (None, array.device),
-        )
+    def find_device(self, spec: Any) -> xp.Device | None:
+        """Return the `array_api_strict.Device` of this name; `"cpu"` means `"CPU_DEVICE"`.
 
-    def find_device(self, spec: Any) -> array_api_strict.Device | None:
-        """Return the `array_api_strict.Device` of this name; `"cpu"` means `"CPU_DEVICE"`."""
-        import array_api_strict as xp
-
+        Older versions of the standard, which it can be set to, list no devices.
+        """
         if spec is None or isinstance(spec, xp.Device):
             return spec
         try:
@@ -63,12 +58,6 @@ class ArrayAPIStrict(Framework):
         except ValueError as error:
             raise self.no_device(spec) from error
 
-    def device_name(self, device: array_api_strict.Device) -> str:
+    def device_name(self, device: xp.Device) -> str:
         """Return `"device1"`, the part between quotes in `array_api_strict.Device('device1')`."""
         return str(device).split("'")[1]
-
-    def device_names(self) -> tuple[str, ...]:
-        """Return the names of the CPU and of the simulated devices."""
-        import array_api_strict as xp
-
-        return tuple(map(self.device_name, xp.__array_namespace_info__().devices()))

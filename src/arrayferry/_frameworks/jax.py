@@ -19,26 +19,23 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD, castable
-from arrayferry._core.framework import WIDE, Array, Framework, Source, Target
+from arrayferry._core.framework import NARROW, WIDE, Array, Framework, Source, Target
 from arrayferry._core.speedups import speedups
 from arrayferry._core.type_cache import clear_type_caches
 from arrayferry._frameworks import _jax_private, _jax_shardings
+from arrayferry._frameworks._lazy import jax
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
-
-if TYPE_CHECKING:
-    import jax
 
 # The alignment at which XLA uses memory of the CPU in place instead of copying it.
 _ALIGNMENT = 64
 
 _JAX_ONLY = frozenset({"int2", "uint2", "int4", "uint4", "float4_e2m1fn"})
 _ONLY_WITH_X64 = frozenset({"int64", "uint64", "float64", "complex128"})
-_NARROW = {int: "int32", float: "float32", complex: "complex64"}
 
 # Whether this process was forked from one in which JAX had started.
 _forked = False
@@ -84,25 +81,27 @@ class Jax(Framework):
         source = Source(read=read, view=view, on_host=on_host)
         if _forked or cls is not array_type():
             return source
-        # Through NumPy, which is faster than JAX's own `tolist`.
-        source = source._replace(item=lambda array: np.asarray(array).tolist())
-        return source if speedups is None else source._replace(fast_copy=speedups.copy_buffer)
+        fast_copy = None if speedups is None else speedups.copy_buffer
+        # A number through NumPy, which is faster than JAX's own `tolist`.
+        return source._replace(item=lambda array: np.asarray(array).tolist(), fast_copy=fast_copy)
 
     def target(self, device: Any) -> Target:
         """Return how arrays are made on a device or with a sharding: by a faster `jax.device_put`."""
         take = put_on(device)
+        config: Any = jax.config
+        on_cpu = device is None or getattr(device, "platform", "") == "cpu"
         return Target(
             take=take,
-            dtypes=lambda: _dtypes(_x64()),
-            defaults=lambda: WIDE if _x64() else _NARROW,
+            dtypes=lambda: _dtypes(config.jax_enable_x64),
+            defaults=lambda: WIDE if config.jax_enable_x64 else NARROW,
             # Without bools: XLA relies on 0 and 1, and NumPy's may be any byte.
             as_is=STANDARD - _ONLY_WITH_X64 - {"bool"},
-            share=partial(share, take) if device is None or _is_cpu(device) else None,
+            share=partial(share, take) if on_cpu else None,
             needs=("byte-order", "not-contiguous", "odd-bools"),
             alignment=_ALIGNMENT,
             within=partial(copy_to, device),
             holds=partial(is_on, device),
-            alias=lambda array: sys.modules["jax"].numpy.from_dlpack(array),
+            alias=jax.numpy.from_dlpack,
             can_alias=can_alias,
         )
 
@@ -111,8 +110,6 @@ class Jax(Framework):
 
         What `device_name` returned for a sharding becomes a sharding again.
         """
-        import jax
-
         refuse_if_forked()
         if spec is None or isinstance(spec, (jax.Device, jax.sharding.Sharding)):
             return spec
@@ -128,16 +125,12 @@ class Jax(Framework):
 
     def device_name(self, device: Any) -> Any:
         """Return a name such as `"cpu:1"`; for a sharding, plain data."""
-        import jax
-
         if isinstance(device, jax.sharding.Sharding):
             return _jax_shardings.as_data(device, self.device_name)
         return f"{device.platform}:{jax.devices(device.platform).index(device)}"
 
     def device_names(self) -> tuple[str, ...]:
         """Return the names of the devices of the default backend and of the CPU."""
-        import jax
-
         return tuple(map(self.device_name, dict.fromkeys([*jax.devices(), *jax.devices("cpu")])))
 
 
@@ -147,8 +140,6 @@ class Jax(Framework):
 @cache
 def array_type() -> Any:
     """Return the type of arrays that have values: not tracers, not typed keys. Starts JAX's threads."""
-    import jax
-
     with jax.ensure_compile_time_eval():  # inside a trace the type of a tracer would be cached
         return type(jax.device_put(np.zeros(())))
 
@@ -181,15 +172,9 @@ def _values(array: jax.Array) -> Array:
 
 def on_host(array: Any) -> bool:
     """Return False for an array on a GPU or TPU; True for one without values, which `read` refuses."""
-    import jax
-
     if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer) or array.is_deleted():
         return True
-    return all(map(_is_cpu, array.devices()))
-
-
-def _is_cpu(device: Any) -> bool:
-    return getattr(device, "platform", "") == "cpu"
+    return all(device.platform == "cpu" for device in array.devices())
 
 
 # ---- making and copying -----------------------------------------------------------------------------------
@@ -198,8 +183,6 @@ def _is_cpu(device: Any) -> bool:
 @cache
 def put_on(device: Any) -> Callable[[Array], jax.Array]:
     """Return a function that puts a private NumPy array on a device or sharding; its result is complete."""
-    import jax
-
     if _jax_shardings.has_mesh(device) and not device.is_fully_addressable:  # JAX would wait for the others
         raise DeviceError(
             "the sharding has devices of other processes, and only a vector environment has rows for them",
@@ -225,9 +208,6 @@ def share(take: Callable[[Array], jax.Array], array: Array) -> jax.Array:
 
 def copy_to(device: Any, array: jax.Array, dtype: str | None) -> jax.Array | None:
     """Return a complete copy on a device or sharding, so that the original may be donated."""
-    import jax
-    import jax.numpy as jnp
-
     if not _has_values(array):
         return None
     moves = not is_on(device, array)
@@ -237,7 +217,7 @@ def copy_to(device: Any, array: jax.Array, dtype: str | None) -> jax.Array | Non
         if dtype not in (None, array.dtype.name) or not array.size:
             array = _cast(array, dtype or array.dtype.name)
         elif not is_elsewhere:
-            array = jnp.array(array, copy=True)
+            array = jax.numpy.array(array, copy=True)
         if moves:
             array = jax.device_put(array if array.size else _values(array), device)
         return array.block_until_ready()
@@ -245,8 +225,6 @@ def copy_to(device: Any, array: jax.Array, dtype: str | None) -> jax.Array | Non
 
 def _cast(array: jax.Array, dtype: str) -> jax.Array:
     """Return a new array in the same place; on the CPU cast by NumPy, as XLA takes subnormals for zero."""
-    import jax
-
     if not (array.is_fully_addressable and on_host(array)):
         return array.astype(dtype)
     with np.errstate(all="ignore"):
@@ -265,12 +243,9 @@ def is_on(device: Any, array: jax.Array) -> bool:
 @cache
 def can_alias(device_type: int) -> bool:
     """Return whether JAX has devices of a type that DLPack knows by this number."""
-    import jax
-
-    try:
+    with suppress(KeyError, RuntimeError):  # JAX itself knows no other type, or has no such devices here
         return device_type == 1 or bool(jax.devices({2: "cuda", 10: "rocm"}[device_type]))
-    except (KeyError, RuntimeError):  # JAX itself knows no other type, or has no such devices here
-        return False
+    return False
 
 
 # ---- dtypes -----------------------------------------------------------------------------------------------
@@ -279,14 +254,8 @@ def can_alias(device_type: int) -> bool:
 @cache
 def _dtypes(x64: bool) -> frozenset[str]:
     """Return JAX's dtypes; the 64-bit ones only with x64, which can be switched on and off."""
-    jnp = sys.modules["jax"].numpy
-    small = {name for name in ML_DTYPES | _JAX_ONLY if hasattr(jnp, name)}  # newer versions have more
+    small = {name for name in ML_DTYPES | _JAX_ONLY if hasattr(jax.numpy, name)}  # newer versions have more
     return STANDARD | small if x64 else (STANDARD | small) - _ONLY_WITH_X64
-
-
-def _x64() -> bool:
-    # Called for every leaf: an import statement would take longer than the rest.
-    return bool(sys.modules["jax"].config.jax_enable_x64)
 
 
 # ---- what is refused --------------------------------------------------------------------------------------
@@ -294,8 +263,6 @@ def _x64() -> bool:
 
 def _has_values(array: Any) -> bool:
     """Return False for a typed PRNG key, which only JAX has; raise for what stands for an array."""
-    import jax
-
     refuse_if_forked()
     if isinstance(array, jax.core.Tracer):
         inside = "to step an environment inside of jit, use arrayferry.in_jit"

@@ -9,19 +9,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from arrayferry._core.dtypes import STANDARD, ml_dtype
-from arrayferry._core.framework import Array, Framework, Source, Target, no_view
-
-if TYPE_CHECKING:
-    import mlx.core as mx
+from arrayferry._core.framework import NARROW, Array, Framework, Source, Target, no_view
+from arrayferry._frameworks._lazy import mx
 
 _CPU_DTYPES = STANDARD - {"complex128"} | {"bfloat16"}
 _GPU_DTYPES = _CPU_DTYPES - {"float64"}
-_DEFAULTS: dict[type, str] = {int: "int32", float: "float32", complex: "complex64"}
 
 
 class MLX(Framework):
@@ -36,23 +33,16 @@ class MLX(Framework):
 
     def target(self, device: Any) -> Target:
         """Return how its arrays are made: they are copied."""
-        import mlx.core as mx
-
-        def dtypes() -> frozenset[str]:
-            return _CPU_DTYPES if (device or mx.default_device()).type == mx.cpu else _GPU_DTYPES
-
         return Target(
             # Without a dtype, float64 silently becomes float32.
             take=lambda array: mx.array(array, dtype=mx.float64 if array.dtype == np.float64 else None),
-            dtypes=dtypes,
-            defaults=lambda: _DEFAULTS,
+            dtypes=lambda: _CPU_DTYPES if (device or mx.default_device()).type == mx.cpu else _GPU_DTYPES,
+            defaults=lambda: NARROW,
             from_bits=from_bits,
         )
 
     def find_device(self, spec: Any) -> mx.Device | None:
         """Return an `mx.Device` for `"cpu"` or `"gpu"`."""
-        import mlx.core as mx
-
         if spec is None:
             return None
         for name in self.device_names():
@@ -67,15 +57,11 @@ class MLX(Framework):
 
     def device_names(self) -> tuple[str, ...]:
         """Return the names of the CPU and, where there is one, of the GPU."""
-        import mlx.core as mx
-
         return ("cpu", "gpu") if mx.is_available(mx.gpu) else ("cpu",)
 
 
 def read(array: mx.array) -> Array:
     """Return a view of the array's memory, or a fresh array where NumPy does not have its dtype."""
-    import mlx.core as mx
-
     if array.dtype != mx.bfloat16:
         return np.asarray(array)
     if (dtype := ml_dtype("bfloat16")) is None:
@@ -85,16 +71,12 @@ def read(array: mx.array) -> Array:
 
 def view(array: mx.array) -> Array:
     """Return a view of the array's memory."""
-    import mlx.core as mx
-
-    is_visible = array.dtype != mx.bfloat16 or ml_dtype("bfloat16") is not None
-    return read(array) if is_visible else no_view(array)
+    values = read(array)
+    return values if values.itemsize == array.itemsize else no_view(array)
 
 
 def from_bits(bits: mx.array, name: str) -> mx.array:
     """Return an array of the same bits, complete when this returns."""
-    import mlx.core as mx
-
     array = bits.view(getattr(mx, name))
     mx.eval(array)
     return array

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD, ml_dtype
 from arrayferry._core.framework import Array, Framework, Source, Target, no_view
 from arrayferry._core.ownership import STRIDED
+from arrayferry._frameworks._generic import defaults_with
+from arrayferry._frameworks._lazy import paddle
 from arrayferry.errors import NotInstalledError, UnsupportedError
-
-if TYPE_CHECKING:
-    import paddle
 
 
 class Paddle(Framework):
@@ -37,12 +36,10 @@ class Paddle(Framework):
 
     def target(self, device: str | None) -> Target:
         """Return how tensors are made on a device, by default on Paddle's current one."""
-        import paddle
-
         return Target(
             take=lambda array: as_tensor(array).to(device or paddle.get_device()),
             dtypes=dtypes,
-            defaults=defaults,
+            defaults=lambda: defaults_with(_dtype_name(paddle.get_default_dtype())),
             from_bits=lambda bits, name: bits.view(name),
             share=as_tensor if device in (None, "cpu") else None,
             needs=STRIDED,
@@ -51,17 +48,13 @@ class Paddle(Framework):
 
     def find_device(self, spec: Any) -> str | None:
         """Return the name of a device that tensors can be made on, such as `"cpu"` or `"gpu:0"`."""
-        if spec is None:
-            return None
         try:
-            return _short_name(as_tensor(np.zeros(1)).to(_short_name(spec)).place)
+            return None if spec is None else _short_name(as_tensor(np.zeros(1)).to(_short_name(spec)).place)
         except Exception as error:  # a build without that device raises AttributeError, among others
             raise self.no_device(spec) from error
 
     def device_names(self) -> tuple[str, ...]:
         """Return the names of the CPU and of the accelerators."""
-        import paddle
-
         return tuple(dict.fromkeys(["cpu", *paddle.device.get_available_device()]))
 
     def before_import(self) -> None:
@@ -93,8 +86,6 @@ def view(tensor: paddle.Tensor) -> Array:
 
 def as_tensor(array: Array) -> paddle.Tensor:
     """Return a tensor on the same memory."""
-    import paddle
-
     if not paddle.in_dynamic_mode():
         raise UnsupportedError("Paddle makes no tensors in static mode", "call paddle.disable_static() first")
     return paddle.from_dlpack(array)
@@ -118,24 +109,12 @@ def _dtype_name(dtype: Any) -> str:
 @cache
 def dtypes() -> frozenset[str]:
     """Return the dtypes that Paddle has, the same on all devices."""
-    import paddle
-
     # `paddle.uint16` is bfloat16: https://github.com/PaddlePaddle/Paddle/issues/34927.
     known = STANDARD | ML_DTYPES
     return frozenset(name for name in known if _dtype_name(getattr(paddle, name, "")) == name)
 
 
-def defaults() -> dict[type, str]:
-    """Return the dtypes that `paddle.to_tensor` gives to numbers: floats get Paddle's default dtype."""
-    import paddle
-
-    name = _dtype_name(paddle.get_default_dtype())
-    return {int: "int64", float: name, complex: "complex128" if name == "float64" else "complex64"}
-
-
 def _refuse_if_no_values(tensor: Any) -> None:
-    import paddle
-
     if not isinstance(tensor, paddle.Tensor):
         what = "a variable of a static program has no values"
         raise UnsupportedError(what, "convert what Executor.run() returns")

@@ -11,17 +11,15 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
 from arrayferry._core.framework import Array, Framework, Source, Target, no_view
 from arrayferry._frameworks._generic import attempt
+from arrayferry._frameworks._lazy import tf
 from arrayferry.errors import SharingError, UnsupportedError
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 # The alignment that TensorFlow's kernels rely on. With less they abort the process: "Check failed:
 # IsAligned()". See https://github.com/tensorflow/tensorflow/pull/36862.
@@ -45,7 +43,6 @@ class TensorFlow(Framework):
 
     def target(self, device: str | None) -> Target:
         """Return how tensors are made on a device: they are copied."""
-        import tensorflow as tf
 
         def take(array: Array) -> tf.Tensor:
             with nullcontext() if device is None else tf.device(device):
@@ -62,8 +59,6 @@ class TensorFlow(Framework):
 
     def find_device(self, spec: Any) -> str | None:
         """Return a device's name if it is available: otherwise TensorFlow would silently use another."""
-        import tensorflow as tf
-
         if spec is None:
             return None
         given = spec.to_string() if isinstance(spec, tf.DeviceSpec) else getattr(spec, "name", spec)
@@ -73,8 +68,6 @@ class TensorFlow(Framework):
 
     def device_names(self) -> tuple[str, ...]:
         """Return the names of the CPU, `"CPU:0"`, and of the accelerators."""
-        import tensorflow as tf
-
         return tuple(_short_name(device.name) for device in tf.config.list_logical_devices())
 
 
@@ -87,8 +80,6 @@ def read(tensor: tf.Tensor | tf.Variable) -> Array | None:
 
 def view(tensor: tf.Tensor | tf.Variable) -> Array:
     """Return a read-only view of the tensor's memory."""
-    import tensorflow as tf
-
     _refuse_if_no_values(tensor)
     if isinstance(tensor, tf.Variable):
         raise SharingError("a tf.Variable moves to other memory when it is assigned", "pass copy=None")
@@ -98,8 +89,6 @@ def view(tensor: tf.Tensor | tf.Variable) -> Array:
 
 def share(array: Array) -> tf.Tensor:
     """Return a tensor on the same memory."""
-    import tensorflow as tf
-
     reason = f"NumPy does not export {array.dtype.name}" if array.dtype.name in ML_DTYPES else ""
     if array.ctypes.data % _ALIGNMENT:
         reason = f"its address is not a multiple of {_ALIGNMENT} bytes"
@@ -123,14 +112,10 @@ def _short_name(device: Any) -> str:
 @cache
 def dtypes() -> frozenset[str]:
     """Return the dtypes that TensorFlow knows, the same on all devices."""
-    import tensorflow as tf
-
     return frozenset(name for name in STANDARD | ML_DTYPES if attempt(tf.as_dtype, name))
 
 
 def _refuse_if_no_values(tensor: Any) -> None:
-    import tensorflow as tf
-
     for kind, what, instead in (
         (tf.RaggedTensor, "a ragged tensor has rows of different lengths", "call .to_tensor() first"),
         (tf.SparseTensor, "a sparse tensor cannot be converted", "call tf.sparse.to_dense() first"),

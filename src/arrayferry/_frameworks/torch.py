@@ -13,19 +13,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD, dtype_name, ml_dtype
 from arrayferry._core.framework import Array, Framework, Source, Target
 from arrayferry._core.messages import with_article
 from arrayferry._core.ownership import STRIDED
 from arrayferry._core.speedups import speedups
+from arrayferry._frameworks._generic import defaults_with
+from arrayferry._frameworks._lazy import torch
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
-
-if TYPE_CHECKING:
-    import torch
 
 # Whether this process was forked from one that had imported torch. Torch's threads exist only in the parent,
 # and work given to them here is never done. See https://github.com/pytorch/pytorch/issues/17199.
@@ -43,18 +42,12 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    import torch
-
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def _available_threads() -> AbstractContextManager[None]:
-    return _one_thread() if _forked else nullcontext()
 
 
 class Torch(Framework):
@@ -65,8 +58,6 @@ class Torch(Framework):
 
     def source(self, cls: type) -> Source:
         """Return how tensors are read: plain ones in C, which torch's `numpy()` refuses if it should."""
-        import torch
-
         source = Source(
             read=read,
             view=view,
@@ -84,14 +75,12 @@ class Torch(Framework):
 
     def target(self, device: Any) -> Target:
         """Return how tensors are made on a device: by `torch.from_numpy`, then moved."""
-        import torch
-
         on_cpu = device is None or device.type == "cpu"
         take = torch.from_numpy if on_cpu else lambda array: torch.from_numpy(array).to(device)
         return Target(
             take=take,
             dtypes=partial(dtypes, None if device is None else device.type),
-            defaults=lambda: _defaults(torch.get_default_dtype()),
+            defaults=lambda: defaults_with(torch.get_default_dtype()),
             as_is=STANDARD & dtypes("cpu") if on_cpu else frozenset(),
             result_type=torch.Tensor,
             from_bits=lambda bits, name: bits.view(getattr(torch, name)),
@@ -110,8 +99,6 @@ class Torch(Framework):
 
         As in torch, `"cuda"` is whichever CUDA device is the current one when tensors are made.
         """
-        import torch
-
         if spec is None:
             return None
         if isinstance(spec, (tuple, list)) and any(hasattr(part, "get_coordinate") for part in spec):
@@ -129,8 +116,6 @@ class Torch(Framework):
 
     def device_names(self) -> tuple[str, ...]:
         """Return the names of the CPU and the accelerators."""
-        import torch
-
         accelerators = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
         return ("cpu", *accelerators, *(["mps"] if torch.backends.mps.is_available() else []))
 
@@ -140,17 +125,13 @@ class Torch(Framework):
 
 def read(tensor: torch.Tensor) -> Array:
     """Return a view of the tensor's memory, or a fresh array where it is lazy or not on the CPU."""
-    import torch
-
     _refuse_if_no_values(tensor)
     _refuse_dispatching(tensor := tensor.detach())  # in FakeTensorMode, `numpy()` would show garbage
     name = dtype_name(tensor.dtype)
-    if name in STANDARD and not _forked:
-        return tensor.numpy(force=True)
-    with _available_threads():
-        plain = tensor.cpu().resolve_conj().resolve_neg()
+    with _one_thread() if _forked else nullcontext():
         if name in STANDARD:
-            return plain.numpy()
+            return tensor.numpy(force=True)
+        plain = tensor.cpu().resolve_conj().resolve_neg()
         if (dtype := ml_dtype(name)) is not None:
             return plain.view(torch.int16 if plain.itemsize == 2 else torch.uint8).numpy().view(dtype)
         if not (plain.is_floating_point() or plain.is_complex()):
@@ -175,12 +156,10 @@ def view(tensor: torch.Tensor) -> Array:
 
 def copy_to(device: torch.device | None, tensor: torch.Tensor, dtype: str | None) -> torch.Tensor:
     """Return a copy on a device, complete and without gradient history."""
-    import torch
-
     _refuse_if_no_values(tensor)
     new = tensor.dtype if dtype is None else getattr(torch, dtype)
     there = tensor.device if device is None else device
-    with torch.no_grad(), _available_threads():
+    with torch.no_grad(), _one_thread() if _forked else nullcontext():
         # A tensor made in inference_mode may be copied outside of it, but not viewed.
         if tensor.is_complex() and not new.is_complex and new != torch.bool:  # torch would warn
             tensor = tensor.detach().clone().real
@@ -193,29 +172,20 @@ def copy_to(device: torch.device | None, tensor: torch.Tensor, dtype: str | None
 
 def _wait_for(device: torch.device) -> None:
     """Wait until an accelerator is done: the memory that it reads may be gone after this call."""
-    import torch
-
-    if device.type == "cpu":
-        return
-    module = getattr(torch, device.type)
-    if hasattr(module, "current_stream"):
-        module.current_stream(device).synchronize()
-    else:
-        module.synchronize()
+    if device.type != "cpu":
+        module = getattr(torch, device.type)
+        stream = module.current_stream(device) if hasattr(module, "current_stream") else module
+        stream.synchronize()
 
 
 def is_on(device: torch.device | None, tensor: torch.Tensor) -> bool:
     """Return whether a tensor is on a device; one without an index is the current one of its type."""
-    import torch
-
     _refuse_if_no_values(tensor)
     return device is None or torch.empty(0, device=device).device == tensor.device
 
 
 def alias(array: Any) -> torch.Tensor:
     """Return a tensor on the device memory of another framework's array."""
-    import torch
-
     if not hasattr(array, "__dlpack__"):
         return torch.as_tensor(array, device="cuda")  # which reads __cuda_array_interface__
     return torch.from_dlpack(array)  # type: ignore[attr-defined]
@@ -224,8 +194,6 @@ def alias(array: Any) -> torch.Tensor:
 @cache
 def can_alias(device_type: int) -> bool:
     """Return whether torch has devices of a type that DLPack knows by this number."""
-    import torch
-
     if device_type in (2, 10):  # CUDA; ROCm, which torch also calls cuda
         return torch.cuda.is_available() and (torch.version.hip is not None) == (device_type == 10)
     if device_type == 8:
@@ -239,25 +207,14 @@ def can_alias(device_type: int) -> bool:
 @cache
 def dtypes(device_type: str | None) -> frozenset[str]:
     """Return the dtypes that torch has; on MPS, without float64 and complex128."""
-    import torch
-
     missing = {"float64", "complex128"} if device_type == "mps" else set()
     return frozenset(name for name in STANDARD | ML_DTYPES if hasattr(torch, name)) - missing
-
-
-@cache
-def _defaults(dtype: torch.dtype) -> dict[type, str]:
-    """Return the dtypes that `torch.asarray` gives to numbers, with torch's default dtype for floats."""
-    name = dtype_name(dtype)
-    return {int: "int64", float: name, complex: "complex128" if name == "float64" else "complex64"}
 
 
 # ---- what is refused --------------------------------------------------------------------------------------
 
 
 def _refuse_dispatching(tensor: torch.Tensor) -> None:
-    import torch
-
     if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         kind = with_article(type(tensor).__name__)
         hint = "convert what it wraps, outside of FakeTensorMode; for a DTensor, to_local() or full_tensor()"
@@ -265,8 +222,6 @@ def _refuse_dispatching(tensor: torch.Tensor) -> None:
 
 
 def _refuse_if_no_values(tensor: torch.Tensor) -> None:
-    import torch
-
     _refuse_dispatching(tensor)
     if tensor.is_nested:
         raise UnsupportedError("a nested tensor is not a single array", "convert its .unbind()")

@@ -19,6 +19,7 @@ import numpy as np
 from arrayferry._core.dtypes import STANDARD
 from arrayferry._core.framework import Array, Framework, Source, Target, no_view
 from arrayferry._core.ownership import STRIDED
+from arrayferry._frameworks._lazy import wp
 from arrayferry.errors import SharingError, UnsupportedError
 
 _MOST_DIMENSIONS = 4
@@ -35,8 +36,6 @@ class Warp(Framework):
 
     def source(self, cls: type) -> Source:
         """Return how its arrays are read; an `indexedarray` must be gathered, and has no view."""
-        import warp as wp
-
         if not issubclass(cls, (wp.array, wp.indexedarray)):
             return Source(read=read_scalar)
         return Source(
@@ -48,8 +47,6 @@ class Warp(Framework):
 
     def target(self, device: Any) -> Target:
         """Return how its arrays are made on a device, by default on Warp's current one."""
-        import warp as wp
-
         # Of versions that have it, bfloat16 too.
         dtypes = _DTYPES | {"bfloat16"} if hasattr(wp, "bfloat16") else _DTYPES
         return Target(
@@ -65,12 +62,8 @@ class Warp(Framework):
 
     def find_device(self, spec: Any) -> Any:
         """Return a `wp.Device` for a name such as `"cpu"` or `"cuda:0"`."""
-        import warp as wp
-
-        if spec is None:
-            return None
         try:
-            return wp.get_device(spec)
+            return None if spec is None else wp.get_device(spec)
         except (ValueError, RuntimeError) as error:
             raise self.no_device(spec) from error
 
@@ -80,8 +73,6 @@ class Warp(Framework):
 
     def device_names(self) -> tuple[str, ...]:
         """Return the names of the CPU and of all GPUs."""
-        import warp as wp
-
         return tuple(map(self.device_name, wp.get_devices()))
 
 
@@ -106,8 +97,6 @@ def view(array: Any) -> Array:
 
 def take(device: Any, array: Array) -> Any:
     """Return an array on the same memory, or a complete copy on the GPU; for a 0-d array, a scalar."""
-    import warp as wp
-
     if array.ndim > _MOST_DIMENSIONS:
         what = f"this array has {array.ndim} dimensions, but Warp's have {_MOST_DIMENSIONS} at most"
         raise UnsupportedError(what, "reshape it before it is converted")
@@ -119,8 +108,6 @@ def take(device: Any, array: Array) -> Any:
 
 def share(device: Any, array: Array) -> Any:
     """Return an array on the same memory."""
-    import warp as wp
-
     if array.ndim == 0:
         raise SharingError("Warp has no 0-d arrays, and its numbers share nothing", "pass copy=None")
     if not wp.get_device(device).is_cpu:
@@ -131,8 +118,6 @@ def share(device: Any, array: Array) -> Any:
 
 def copy_to(device: Any, array: Any, dtype: str | None) -> Any:
     """Return a complete copy of the same Warp type on a device."""
-    import warp as wp
-
     if _is_scalar(array):
         return array if dtype is None else getattr(wp, dtype)(array.value)
     there = array.device if device is None else device
