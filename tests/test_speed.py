@@ -53,12 +53,12 @@ FAST_JAX = pytest.mark.needs("jax>=0.8")  # an older one is called by its public
 @pytest.mark.parametrize(
     ("name", "make", "in_c", "in_python"),
     [
-        ("torch", lambda: Observed(new), 5, 35),
-        ("torch", lambda: Observed(dict_of(8)), 5, 125),
-        ("torch", ZeroVector, 5, 100),
+        ("torch", lambda: Observed(new), 5, 40),
+        ("torch", lambda: Observed(dict_of(8)), 5, 130),
+        ("torch", ZeroVector, 5, 110),
         pytest.param("jax", lambda: Observed(new), 14, 40, marks=FAST_JAX),
-        pytest.param("jax", lambda: Observed(dict_of(8)), 40, 140, marks=FAST_JAX),
-        pytest.param("jax", ZeroVector, 45, 150, marks=FAST_JAX),
+        pytest.param("jax", lambda: Observed(dict_of(8)), 40, 155, marks=FAST_JAX),
+        pytest.param("jax", ZeroVector, 45, 155, marks=FAST_JAX),
         ("numpy", lambda: Observed(new), 9, 35),
     ],
 )
