@@ -886,3 +886,15 @@ def test_the_threads_of_xla_keep_their_python_state() -> None:
     for _ in range(3):
         run(jax.random.key(0), later(jnp.ones((300, 300)))).block_until_ready()
     assert len(states) == len(threads)
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_a_copy_of_the_environment_is_another_one(make: Any) -> None:
+    env, other = gym.make("CartPole-v1").unwrapped, gym.make("CartPole-v1").unwrapped
+    arrayferry.in_jit(env)
+    env.reset(seed=0)
+    other.reset(seed=0)
+    twin = make(env)
+    twin.reset(seed=1)
+    twin.step(1)
+    assert np.array_equal(env.step(0)[0], other.step(0)[0])  # the copy has not stepped the original

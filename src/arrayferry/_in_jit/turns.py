@@ -49,9 +49,6 @@ class Turns:
     def __init__(self) -> None:
         self.calls, self.lock = 0, threading.Lock()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Turns, ()  # a copy of the environment is another environment
-
     def check(self, state: Array, number: int) -> None:
         """Refuse any state but the newest of the `in_jit` with this number."""
         whose, high, low = state.tolist()
@@ -76,10 +73,23 @@ def turns_of(base: Any) -> Turns:
         return object.__getattribute__(base, "_in_jit_turns")  # type: ignore[no-any-return]
     object.__setattr__(base, "_in_jit_turns", turns := Turns())
     for env in (base, *(env.unwrapped for env in (base.envs if isinstance(base, SyncVectorEnv) else ()))):
-        for name in _CHANGING:
-            if callable(getattr(type(env), name, None)):
-                object.__setattr__(env, name, partial(_counted, turns, getattr(env, name)))
+        methods = {name: getattr(env, name) for name in _CHANGING if callable(getattr(type(env), name, None))}
+        for name, method in methods.items():
+            object.__setattr__(env, name, partial(_counted, turns, method))
+        object.__setattr__(env, "__getstate__", partial(_state_of, env, methods))
     return turns
+
+
+def _state_of(env: Any, methods: dict[str, Callable[..., Any]]) -> Any:
+    """Return what copies and pickles of an environment get: it is another one, whose calls nobody counts."""
+    get_state = getattr(type(env), "__getstate__", None)  # before Python 3.11, most classes have none
+    state = dict(vars(env)) if get_state is None else get_state(env)
+    if not isinstance(state, dict):
+        return state
+    ours = {name for name, method in methods.items() if getattr(method, "__self__", None) is env}
+    ours |= {"_in_jit_turns", "__getstate__"}
+    kept = {name: value for name, value in state.items() if name not in ours}
+    return kept | {name: method for name, method in methods.items() if name in kept}
 
 
 def _counted(turns: Turns, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
