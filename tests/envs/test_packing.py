@@ -22,7 +22,7 @@ from arrayferry.envs import Interface, _packing, as_gymnasium, register_environm
 from arrayferry.envs._packing import PackedArrays  # noqa: E402
 from envs.walk import Walk  # noqa: E402
 
-SPLITTERS = {_packing._from_words, _packing.from_words}
+SPLITTERS = [*dict.fromkeys([_packing._from_words, _packing.from_words])]
 
 NUMBERS = np.random.default_rng(0)
 
