@@ -10,6 +10,7 @@ from types import MethodType, ModuleType
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from arrayferry._core import containers, messages, objects, ownership, registry, type_cache, walk
+from arrayferry._core.delivery import Delivery
 from arrayferry._core.dtypes import dtype_names
 from arrayferry._core.framework import Framework, Placement
 from arrayferry._core.route import Route, Routes
@@ -99,7 +100,7 @@ class Converter:
         self.device = device if isinstance(device, Placement) else self.framework.find_device(device)
         self.copy = copy
         self.dtypes = dtype_names(dtypes)
-        self._routes = Routes(self.framework, self.device, copy, self.dtypes)
+        self._routes = Routes(Delivery(self.framework, self.device, copy, self.dtypes))
         self.target = self._routes.target
         self._handlers = type_cache.TypeCache(self._decide_handler)
         self._convert_box = self._walker([Slot("value")]).convert

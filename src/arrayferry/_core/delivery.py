@@ -30,7 +30,8 @@ class Delivery:
     """
 
     def __init__(self, framework: Framework, device: Any, copy: bool | None, wanted: dict[str, str]) -> None:
-        self.framework, self.device, self.shares, self.wanted = framework, device, copy is False, wanted
+        self.framework, self.device, self.copy, self.wanted = framework, device, copy, wanted
+        self.shares = copy is False
         self.target = device.target() if isinstance(device, Placement) else framework.target(device)
         self.as_is = {np.dtype(name) for name in self.target.as_is - wanted.keys()}
         # By number, which may differ between equal dtypes: int64 and longlong.
@@ -42,7 +43,6 @@ class Delivery:
         return self._casts(dtype, dtype.num, (target or self.target).dtypes())
 
     def _decide_cast(self, dtype: np.dtype[Any], number: int, available: frozenset[str]) -> Cast | None:
-        # By number, too: it may differ between equal dtypes, such as int64 and longlong.
         return dtypes.cast_for(dtype, available, self.wanted.get(dtype.name))
 
     def deliver(

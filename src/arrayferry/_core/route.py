@@ -66,10 +66,7 @@ class Routes:
     """The routes to one target.
 
     Args:
-        framework: the target's framework.
-        device: the device, as the framework's own object.
-        copy: as for `Converter`.
-        wanted: the dtypes that the user asked for, by the name of what they replace.
+        delivery: hands NumPy arrays to the target.
 
     Attributes:
         target: how the framework makes arrays on the device.
@@ -77,12 +74,12 @@ class Routes:
         from_numpy: the routes of NumPy's types; the first one that is a base of a type counts.
     """
 
-    def __init__(self, framework: Framework, device: Any, copy: bool | None, wanted: dict[str, str]) -> None:
-        self._framework, self._device, self._wanted = framework, device, wanted
-        self._takes, self._shares, self._is_numpy = copy is None, copy is False, framework.name == "numpy"
-        self._delivery = Delivery(framework, device, copy, wanted)
-        self.target = target = self._delivery.target
-        as_is = self._delivery.as_is
+    def __init__(self, delivery: Delivery) -> None:
+        self._delivery, self._framework, self._device = delivery, delivery.framework, delivery.device
+        self._wanted, self._shares, self._takes = delivery.wanted, delivery.shares, delivery.copy is None
+        self._is_numpy = self._framework.name == "numpy"
+        self.target = target = delivery.target
+        wanted, as_is = delivery.wanted, delivery.as_is
         # The default dtypes of Python's numbers that need no cast, and the largest number that each holds.
         limits = {} if wanted else dtypes.LARGEST
         self._largest = {name: limit for name, limit in limits.items() if limit[0] in as_is}
@@ -93,14 +90,14 @@ class Routes:
         self._for_c: dict[str, Any] = {
             "take": target.share if self._shares else target.take,
             "result_type": target.result_type,
-            "refuse": self._delivery.refuse,
-            "refusal": self._delivery.refusal,
+            "refuse": delivery.refuse,
+            "refusal": delivery.refusal,
             "as_is": bytes(numbers.get(number, 0) for number in range(64)),
-            "copy": copy,
+            "copy": delivery.copy,
             "large": ownership.LARGE if target.alignment else None,
         }
-        steps = "numpy", framework.name
-        self.number = Route(steps=("python", framework.name), follow=self._follow_number)
+        steps = "numpy", self._framework.name
+        self.number = Route(steps=("python", self._framework.name), follow=self._follow_number)
         self.from_numpy = {
             np.generic: Route(steps=steps, follow=self._follow_scalar),
             np.ma.MaskedArray: Route(steps=steps, follow=self._follow_only_numpy),
@@ -280,7 +277,7 @@ class Routes:
         assert self.target.alias is not None
         with source.guard(array):
             alias = self.target.alias(array)
-        return self._within(source, alias, owned)
+        return self._within(registry.source_of(alias), alias, owned)
 
 
 def _dtype_of(array: Any) -> str:

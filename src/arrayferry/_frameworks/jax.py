@@ -97,7 +97,7 @@ class Jax(Framework):
             # Without bools: XLA relies on 0 and 1, and NumPy's may be any byte.
             as_is=STANDARD - _ONLY_WITH_X64 - {"bool"},
             share=partial(share, take) if on_cpu else None,
-            needs=("byte-order", "not-contiguous", "odd-bools"),
+            needs=("not-contiguous", "odd-bools"),
             alignment=_ALIGNMENT,
             within=partial(copy_to, device),
             holds=partial(is_on, device),
