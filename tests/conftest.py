@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -58,7 +59,7 @@ settings.register_profile(
 )
 settings.load_profile("default")
 
-# TensorFlow and Paddle are tested in processes of their own: see frameworks/test_own_process.py.
+# TensorFlow and Paddle are tested in processes of their own: see frameworks/test_tensorflow_and_paddle.py.
 NAMES = [name for name in arrayferry.frameworks() if name not in SEPARATE]
 
 
@@ -66,6 +67,32 @@ def _usable(name: str) -> str:
     if not arrayferry.frameworks()[name].devices:
         pytest.skip(f"{name} has no device here")
     return name
+
+
+# Tests that run only when their marker is selected, as in `pytest -m stress`.
+ON_DEMAND = {
+    "gpu": "on a GPU that torch can use: make test-gpu",
+    "late": "on the late device, in a process of its own: make test-with NAME=late",
+    "learning": "trains for minutes: make test-with NAME=learning",
+    "stress": "takes too long for every day: make stress",
+}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip the tests that run on demand, if nobody demands them."""
+    for name in ON_DEMAND.keys() - set(re.findall(r"\w+", config.option.markexpr)):
+        for item in items:
+            if item.get_closest_marker(name):
+                item.add_marker(pytest.mark.skip(reason=ON_DEMAND[name]))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say where the tests run that need packages which are not installed here."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if any("could not import" in str(report.longrepr) for report in skipped):
+        terminalreporter.write_line(
+            "`make test-with` lists the environments that have more packages than this one."
+        )
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -20,7 +20,7 @@ FILES = [file.relative_to(ROOT / "src").with_suffix("") for file in sorted((ROOT
 MODULES = [".".join(file.parts).removesuffix(".__init__") for file in FILES if file.name != "__main__"]
 # Subclasses of what another package has, imported when they are asked for.
 ADAPTERS = {f"arrayferry.learners.{name}" for name in ("_rsl_rl", "_sb3", "_torchrl")}
-ADAPTERS |= {"arrayferry.sanitizer.agents", "arrayferry.wrappers.pettingzoo"}
+ADAPTERS |= {"arrayferry.envs._parallel", "arrayferry.sanitizer.agents", "arrayferry.wrappers.pettingzoo"}
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
 
 
@@ -40,7 +40,7 @@ def examples_in(text: str, name: str) -> doctest.DocTest:
 
 
 # What an example needs that is not a framework, by a word in it.
-PACKAGES = {"RayVectorEnv": "ray", "as_tensordict": "tensordict", "phys2d": "flax", "ray": "ray"}
+PACKAGES = {"RayVectorEnv": "ray", "tensordict_env": "tensordict", "phys2d": "flax", "ray": "ray"}
 PACKAGES |= {
     "as_parallel": "pettingzoo",
     "rsl_rl_vec_env": "rsl_rl",
@@ -63,7 +63,10 @@ def run(test: doctest.DocTest) -> None:
 
 
 @pytest.mark.needs("numpy>=2")  # which shows np.int64(3), not 3
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize(
+    "module",
+    [pytest.param(name, marks=pytest.mark.learners if ".learners" in name else ()) for name in MODULES],
+)
 def test_examples_in_docstrings(module):
     for test in examples_of(module):
         run(test)
@@ -83,9 +86,14 @@ def test_the_modules_with_examples_are_found():
 SHOWN_ANEW = {"in_jit.md": pytest.mark.needs("jax>=0.8"), "multi_agent.md": pytest.mark.needs("numpy>=2")}
 
 
+def mark(page: Path) -> pytest.MarkDecorator | tuple[()]:
+    is_about_learners = page.stem == "learners" or page.stem.startswith("with_")
+    return pytest.mark.learners if is_about_learners else SHOWN_ANEW.get(page.name, ())
+
+
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=SHOWN_ANEW.get(page.name, ())) for page in PAGES],
+    [pytest.param(page, marks=mark(page)) for page in PAGES],
     ids=lambda page: page.name,
 )
 def test_examples_in_pages(page):
@@ -101,17 +109,31 @@ def test_a_wrong_example_is_found():
     run(examples_in("```pycon\n>>> 1 + 1\n2\n```\n", "page"))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/frameworks.md"])
-def test_pages_list_every_framework(page):
-    text = (ROOT / page).read_text(encoding="utf-8")
+def test_a_page_lists_every_framework():
+    text = (ROOT / "docs/frameworks.md").read_text(encoding="utf-8")
     listed = re.findall(r'^\| `"(\w+)"` \|', text, re.MULTILINE)
     shipped = [file.stem for file in (ROOT / "src/arrayferry/_frameworks").glob("[!_]*.py")]
     assert sorted(listed) == sorted(shipped)
 
 
-def test_readme_shows_code_on_its_first_screen():
+def test_readme_shows_the_line_to_add_on_its_first_screen():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    assert any(line.startswith(">>> ") for line in lines[:15])
+    assert any(line.startswith("+ ") and "arrayferry.wrap(" in line for line in lines[:15])
+
+
+def test_readme_and_front_page_show_the_same_change():
+    pages = [(ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/index.md")]
+    first, second = (re.findall(r"^```diff\n(.*?)```", page, re.MULTILINE | re.DOTALL)[0] for page in pages)
+    assert first == second
+
+
+def test_the_lines_that_a_script_gains_are_in_the_script():
+    page = (ROOT / "docs/with_cleanrl.md").read_text(encoding="utf-8")
+    [change, *_] = re.findall(r"^```diff\n(.*?)```", page, re.MULTILINE | re.DOTALL)
+    script = {line.strip() for line in (ROOT / "examples/ppo_torch.py").read_text().splitlines()}
+    gained = [line[1:].strip() for line in change.splitlines() if not line.startswith("-")]
+    assert len(gained) > 5
+    assert [line for line in gained if line not in script] == []
 
 
 def skipped(text: str) -> bool:
@@ -155,13 +177,24 @@ def test_import_arrows_hold(check_imports):
         ("_frameworks/torch.py", "def f():\n    import torch\n", None),
         ("_core/tree.py", "import gymnasium\n", "imported with the module"),
         ("news.py", "", "has no height"),
+        ("spaces/tree.py", 'x = "arrayferry.testing.checks"\n', "named in a string"),
+        ("spaces/tree.py", 'x = "arrayferry.testing:checks"\n', "named in a string"),
+        ("spaces/tree.py", 'x = "arrayferry.spaces:tree"\n', None),
+        ("spaces/tree.py", "x = hasattr(object(), 'seeds_at_once')\n", "looked up by name"),
+        ("spaces/tree.py", "x = getattr(object(), '_cast', None)\n", "looked up by name"),
+        ("spaces/tree.py", "from arrayferry._core import _walk\n", "_walk belongs to another folder"),
+        ("spaces/tree.py", "from arrayferry._core._walk import box\n", "_walk belongs to another folder"),
+        ("spaces/tree.py", "from arrayferry._core.walk import box\nbox._cast\n", "_cast belongs to another"),
+        ("spaces/tree.py", "class Tree:\n    def f(self):\n        return self._cast\n", None),
+        ("_core/tree.py", "from arrayferry._core._walk import box\nbox._cast\n", None),
     ],
 )
 def test_import_arrows_can_break(check_imports, tmp_path, file, text, breach):
     package = tmp_path / "src" / "arrayferry"
-    for folder in "_core", "_frameworks":
+    for folder in "_core", "_frameworks", "spaces":
         (package / folder).mkdir(parents=True)
         (package / folder / "__init__.py").touch()
+    (package / "_core" / "walk.py").write_text("class Box:\n    seeds_at_once: int = 1\n    _cast = 2\n")
     (package / "__init__.py").touch()
     (package / "_frameworks" / "torch.py").touch()
     (package / file).write_text(text)

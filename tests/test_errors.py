@@ -12,7 +12,7 @@ import pytest
 import arrayferry
 from arrayferry import errors
 from arrayferry._core.walk import Slot
-from made import TARGET, Made
+from helpers.frameworks import TARGET, FakeFramework
 
 KINDS = [
     kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.FerryError)
@@ -80,7 +80,7 @@ def test_message_says_where_what_and_what_to_do():
 
 
 def test_caller_may_name_the_root():
-    walker = arrayferry.Converter("numpy")._walker([Slot("obs"), Slot("info")])
+    walker = arrayferry.Converter("numpy").walker([Slot("obs"), Slot("info")])
     with pytest.raises(OverflowError, match=r'^obs\["x"\]: '):
         walker.unpack([({"x": 2**70}, 1)])
     with pytest.raises(OverflowError, match=r"^info: "):
@@ -88,7 +88,7 @@ def test_caller_may_name_the_root():
 
 
 def test_framework_that_is_not_installed_is_named_with_the_command():
-    arrayferry.register_framework(Made("missing", modules=("no_such_module_anywhere",)))
+    arrayferry.register_framework(FakeFramework("missing", modules=("no_such_module_anywhere",)))
     with pytest.raises(ImportError, match="missing cannot be imported") as caught:
         arrayferry.convert(1, "missing")
     assert isinstance(caught.value, arrayferry.errors.NotInstalledError)
@@ -133,7 +133,7 @@ def test_own_error_of_a_framework_is_the_cause():
     def refuse(array):
         raise RuntimeError("out of memory")
 
-    arrayferry.register_framework(Made("full", target=TARGET._replace(take=refuse)))
+    arrayferry.register_framework(FakeFramework("full", target=TARGET._replace(take=refuse)))
     with pytest.raises(BufferError, match="out of memory") as caught:
         arrayferry.convert({"x": np.zeros((2, 3), "f4")}, "full")
     assert isinstance(caught.value, arrayferry.errors.TransferError)
@@ -146,6 +146,6 @@ def test_what_is_no_refusal_passes_through(interrupt):
     def stop(array):
         raise interrupt
 
-    arrayferry.register_framework(Made("full", target=TARGET._replace(take=stop)))
+    arrayferry.register_framework(FakeFramework("full", target=TARGET._replace(take=stop)))
     with pytest.raises(interrupt):
         arrayferry.convert({"x": np.zeros(2)}, "full")

@@ -18,7 +18,7 @@ from arrayferry import Converter, convert, frameworks
 from arrayferry._core.dtypes import dtype_name
 from arrayferry._core.registry import find_framework, framework_of
 from arrayferry.testing import bits, overwrite
-from structures import arrays, structures, zip_leaves
+from helpers.structures import arrays, structures, zip_leaves
 
 jax = pytest.importorskip("jax")
 

@@ -39,7 +39,8 @@ def test_no_submodule_is_hidden_by_what_it_defines():
         if ".cli" in found.name or found.name.endswith(("__main__", "._speedups", "._words")):
             continue
         package, _, name = found.name.rpartition(".")
-        if package == "arrayferry.learners":  # subclasses of what another package has
+        # Subclasses of what another package has; and the one function that is as public as its module.
+        if package == "arrayferry.learners" or found.name == "arrayferry.wrappers.wrap":
             continue
         try:
             module = importlib.import_module(found.name)
@@ -141,6 +142,17 @@ PAIRS = ["jax_to_numpy", "numpy_to_jax", "jax_to_torch", "torch_to_jax", "numpy_
 def pair_function(pair):
     modules = jax_to_numpy, jax_to_torch, numpy_to_torch
     return next(getattr(module, pair) for module in modules if pair in module.__all__)
+
+
+@pytest.mark.parametrize("name", ["convert", "explain", "check"])
+def test_functions_agree_with_wrap(name):
+    own, wraps = (inspect.signature(getattr(arrayferry, f)).parameters for f in (name, "wrap"))
+    shared = [parameter for parameter in wraps if parameter in own]
+    assert [parameter for parameter in own if parameter in wraps] == shared
+    assert {"to", "device", "copy", "dtypes"} <= set(shared)
+    for parameter in set(shared) - {"to"}:  # `check` has a default for it, as its command has
+        assert own[parameter].default == wraps[parameter].default
+        assert own[parameter].kind == wraps[parameter].kind
 
 
 @pytest.mark.parametrize("pair", PAIRS)

@@ -13,7 +13,7 @@ import pytest
 
 import arrayferry
 from arrayferry._core.speedups import speedups
-from toys import Observed, ZeroVector
+from helpers.envs import Observed, ZeroVector
 
 
 def new():

@@ -1,6 +1,8 @@
 """Run Gymnasium's tutorials, shortened, and otherwise changed only to import arrayferry's wrappers.
 
-git clone --depth 1 https://github.com/Farama-Foundation/Gymnasium
+The job `gymnasium` of ci.yml does so every week.
+
+git clone https://github.com/Farama-Foundation/Gymnasium
 pip install gymnasium[box2d,mujoco,classic-control,toy-text] torch matplotlib seaborn pandas tqdm moviepy
 python tools/gymnasium_tutorials.py Gymnasium
 """

@@ -1,6 +1,8 @@
 """Run Gymnasium's own tests of vector environments on `ProcessVectorEnv`, in place of `AsyncVectorEnv`.
 
-git clone --depth 1 https://github.com/Farama-Foundation/Gymnasium
+The job `gymnasium` of ci.yml does so every week.
+
+git clone https://github.com/Farama-Foundation/Gymnasium
 python tools/gymnasium_vector_tests.py Gymnasium
 """
 

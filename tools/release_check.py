@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from pathlib import Path
@@ -10,16 +9,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def problems(tag: str, home: str, version: str, changelog: str, readme: str) -> list[str]:
+def problems(tag: str, version: str, changelog: str, readme: str) -> list[str]:
     """Return what holds a release back, in words."""
     found = []
     if tag != f"v{version}":
         found.append(
             f"the tag is {tag or 'missing'}, but arrayferry.__version__ is {version}: tag v{version}"
-        )
-    if not re.fullmatch(r"https://[^\s/@?#]+(/[^\s/@?#]+)+(?<!\.git)", home):
-        found.append(
-            f"ARRAYFERRY_HOME is {home or 'not set'}: set it to the address of the repository, https://..."
         )
     if not re.search(rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", changelog, re.MULTILINE):
         found.append(f"CHANGELOG.md has no heading '## [{version}] - YYYY-MM-DD'")
@@ -41,10 +36,10 @@ def read_version(root: Path = ROOT) -> str:
 
 def main() -> int:
     """Print the problems, and return 0 if there are none."""
-    tag, home = [*sys.argv, ""][1], os.environ.get("ARRAYFERRY_HOME", "").rstrip("/")
+    tag = [*sys.argv, ""][1]
     texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("CHANGELOG.md", "README.md")]
-    found = problems(tag, home, read_version(), *texts)
-    print("\n".join(f"not ready: {one}" for one in found) or f"ready: {tag} of {home}")
+    found = problems(tag, read_version(), *texts)
+    print("\n".join(f"not ready: {one}" for one in found) or f"ready: {tag}")
     return bool(found)
 
 

@@ -34,7 +34,6 @@ class Done:
 def ferry(capsys, monkeypatch):
     """Run the command in this process: `ferry("explain", "CartPole-v1")`."""
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # doctor --pairs sets it, and other tests must not see that
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from arrayferry.cli import bench
-from arrayferry.cli.bench import ASYNC, BARE, GYMNASIUM, OURS, SYNC, WORKERS, replay
+from arrayferry.cli.bench import BARE, GYMNASIUM, OURS, replay
 
 TESTS = Path(__file__).parent.parent
 
@@ -36,39 +36,13 @@ def test_screen(ferry, monkeypatch, snapshot):
     monkeypatch.setattr(bench, "problem_with", lambda name, *_: problems.get(name, ""))
     monkeypatch.setattr(bench, "rival", lambda *_: None)
     monkeypatch.setattr(bench, "replay", lambda *_: times)
-    done = ferry("bench", "toys:Mixed-v0", "--to", "numpy", "--vector", "4")
+    done = ferry("bench", "helpers.envs:Mixed-v0", "--to", "numpy", "--vector", "4")
     assert done.code == 0
     snapshot("bench", done.out)
 
 
 def test_all_rivals(ferry, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
-    result = json.loads(ferry("bench", "toys:Mixed-v0", "--to", "numpy", "--laps", "1", "--json").out)
+    result = json.loads(ferry("bench", "helpers.envs:Mixed-v0", "--to", "numpy", "--laps", "1", "--json").out)
     assert set(result["microseconds"]) | set(result["problems"]) == {BARE, GYMNASIUM, OURS}
     assert OURS in result["microseconds"]
-
-
-def test_vectors(ferry, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
-    words = ("bench", "CartPole-v1", "--vector", "2", "--workers", "1", "--laps", "1")
-    result = json.loads(ferry(*words, "--json").out)
-    assert result["title"] == "CartPole-v1 x 2, 1 worker"
-    assert list(result["microseconds"]) == [SYNC, ASYNC, WORKERS]
-    assert min(result["microseconds"].values()) > 0
-    assert result["problems"] == {}
-
-
-def test_a_vector_that_fails_is_told(ferry, monkeypatch):
-    monkeypatch.setattr(bench, "replay", lambda trips, _: dict.fromkeys(trips, 1e-4))
-
-    def refuse(*_: object, **__: object) -> None:
-        raise RuntimeError("no pipes here")
-
-    monkeypatch.setattr(bench, "AsyncVectorEnv", refuse)
-    done = ferry("bench", "CartPole-v1", "--vector", "2", "--workers", "2")
-    assert done.code == 0
-    assert "AsyncVectorEnv: RuntimeError: no pipes here" in done.out
-    assert "SyncVectorEnv" in done.out
-    assert "20,000" in done.out  # 2 environments in 100 microseconds
-    monkeypatch.setattr(bench, "SyncVectorEnv", refuse)
-    assert ferry("bench", "CartPole-v1", "--workers", "2").code == 1

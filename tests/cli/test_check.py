@@ -69,7 +69,7 @@ def reported(monkeypatch):
 
 def test_screen(ferry, reported, snapshot):
     reported(findings=(OUTSIDE,), steps=40, sharing=(WROTE,), shareable=False)
-    done = ferry("check", "toys:Overwrites-v0", "--to", "numpy", "--steps", "20")
+    done = ferry("check", "helpers.envs:Overwrites-v0", "--to", "numpy", "--steps", "20")
     assert done.code == 1
     snapshot("check", done.out)
 
@@ -93,7 +93,7 @@ def test_colours_agree_with_the_exit_code(ferry, reported, monkeypatch):
 
 
 def test_environment_that_leaves_its_space(ferry):
-    done = ferry("check", "toys:Overwrites-v0", "--to", "numpy", "--steps", "20")
+    done = ferry("check", "helpers.envs:Overwrites-v0", "--to", "numpy", "--steps", "20")
     assert done.code == 1
     assert done.out.startswith("not safe as wrapped (1 warning); not safe with copy=False\n")
     assert 'obs["new"]' in done.out
@@ -112,7 +112,7 @@ def test_fine_environment(ferry):
 
 
 def test_json(ferry):
-    done = ferry("check", "toys:Overwrites-v0", "--to", "numpy", "--steps", "3", "--json")
+    done = ferry("check", "helpers.envs:Overwrites-v0", "--to", "numpy", "--steps", "3", "--json")
     report = json.loads(done.out)
     assert (done.code, report["ok"]) == (1, False)
     assert report["verdict"].startswith("not safe as wrapped")

@@ -13,11 +13,10 @@ WRONG = {
     "expln CartPole-v1": "invalid choice: 'expln'",
     "polish": "invalid choice: 'polish'",
     "explain": "arguments are required: ENV",
-    "explain CartPole-v1 --vectr 3": "unrecognized argument --vectr: did you mean --vector?",
-    "explain CartPole-v1 Pendulum-v1": "unrecognized argument Pendulum-v1",
+    "explain CartPole-v1 --vectr 3": "unrecognized arguments: --vectr 3",
+    "explain CartPole-v1 Pendulum-v1": "unrecognized arguments: Pendulum-v1",
     "explain CartPole-v1 --vector 0": "'0' is not a whole number of at least 1",
     "bench CartPole-v1 --vector 0 --workers 1": "'0' is not a whole number of at least 1",
-    "bench CartPole-v1 --workers 0": "'0' is not a whole number of at least 1",
     "explain CartPole-v1 --copy sometimes": "invalid choice: 'sometimes'",
     "explain CartPol-v1": "CartPol-v1 cannot be made: Environment `CartPol` doesn't exist. Did you mean",
     "explain CartPole-v1 --to nump": "did you mean 'numpy'?",
@@ -57,14 +56,14 @@ def test_framework_that_is_not_installed(ferry):
 
 @pytest.mark.parametrize("command", ["explain", "bench", "check"])
 def test_environment_that_fails(ferry, command):
-    done = ferry(command, "toys:Breaks-v0", "--to", "numpy")
+    done = ferry(command, "helpers.envs:Breaks-v0", "--to", "numpy")
     assert done.code == 1
     assert done.err == "arrayferry: RuntimeError: the motor [left] is gone; --traceback shows where\n"
 
 
 def test_traceback_on_demand(ferry):
     with pytest.raises(RuntimeError, match="the motor"):
-        ferry("explain", "toys:Breaks-v0", "--to", "numpy", "--traceback")
+        ferry("explain", "helpers.envs:Breaks-v0", "--to", "numpy", "--traceback")
 
 
 def test_without_rich(ferry, monkeypatch):

@@ -1,15 +1,13 @@
-"""`arrayferry doctor`: the verdict comes first, then a line for each framework, and the pairs on demand."""
+"""`arrayferry doctor`: the verdict comes first, then a line for each framework."""
 
 from __future__ import annotations
 
 import json
-import sys
 
 import arrayferry
 from arrayferry._core.registry import registered
 from arrayferry.cli import doctor
 from arrayferry.cli.doctor import Status, status_of
-from arrayferry.cli.pairs import Pair
 
 
 def test_screen(ferry, monkeypatch, snapshot):
@@ -19,22 +17,15 @@ def test_screen(ferry, monkeypatch, snapshot):
         "jax": Status("jax", "0.10.2", True, "fine, on cpu:0; no int64 or float64: enable 64-bit types"),
         "cupy": Status("cupy", "13.3.0", False, "cupy finds no device [none]"),
     }
-    pairs = [
-        Pair("numpy", "numpy", ("numpy", "numpy"), "taken over", "yes", 1.5e-6, 4e-5),
-        Pair("numpy", "jax", ("numpy", "jax"), "copied", "if aligned", 5e-5, 1.2e-4),
-        Pair("array_api_strict", "array_api_strict", (), "taken over", "if aligned", 1e-3, 1e-2),
-        Pair("jax", "jax", problem="it says [no]"),
-    ]
     monkeypatch.setattr(doctor, "_chosen", lambda names: list(statuses))
     monkeypatch.setattr(doctor, "status_of", statuses.get)
-    monkeypatch.setattr(doctor, "examine", lambda source, target: pairs.pop(0))
     monkeypatch.setattr(doctor, "speedups", None)
     monkeypatch.setattr(doctor, "REFCOUNTS_RELIABLE", False)
     monkeypatch.setattr(doctor.arrayferry, "__version__", "1.2.3")
     monkeypatch.setattr(doctor.platform, "python_version", lambda: "3.12.0")
     monkeypatch.setattr(doctor.platform, "system", lambda: "Linux")
     monkeypatch.setattr(doctor.platform, "machine", lambda: "x86_64")
-    done = ferry("doctor", "--pairs")
+    done = ferry("doctor")
     assert done.code == 1  # something is installed but does not work
     snapshot("doctor", done.out)
 
@@ -44,7 +35,6 @@ def test_everything_installed_is_fine(ferry):
     assert done.code == 0
     assert done.out.startswith("fine: numpy")
     assert "not installed  pip install" in done.out
-    assert "µs" not in done.out
 
 
 def test_json(ferry):
@@ -53,13 +43,6 @@ def test_json(ferry):
     assert {one["name"]: one["version"] for one in found["frameworks"]} == {
         name: here[name].version if name in here else "" for name in registered()
     }
-    assert found["pairs"] == []
-
-
-def test_pairs_of_named_frameworks(ferry):
-    [pair] = json.loads(ferry("doctor", "numpy", "--pairs", "--json").out)["pairs"]
-    temporary = "copied" if sys.version_info < (3, 11) else "taken over"  # the caller holds an argument
-    assert (pair["route"], pair["temporary"], pair["shares"]) == (["numpy", "numpy"], temporary, "yes")
 
 
 def test_broken_installation(monkeypatch):

@@ -15,12 +15,12 @@ from arrayferry.errors import OptionError
 def test_make():
     assert make("CartPole-v1").spec.id == "CartPole-v1"
     assert make("CartPole-v1", 2).num_envs == 2
-    assert make("toys:Counts-v0").spec.id == "Counts-v0"
+    assert make("helpers.envs:Counts-v0").spec.id == "Counts-v0"
 
 
 def test_make_from_a_class():
-    assert type(make("toys:Counts")).__name__ == "Counts"
-    vector = make("toys:Counts", 3)
+    assert type(make("helpers.envs:Counts")).__name__ == "Counts"
+    vector = make("helpers.envs:Counts", 3)
     assert isinstance(vector, gym.vector.SyncVectorEnv)
     assert vector.num_envs == 3
 
@@ -55,7 +55,7 @@ def test_make_from_a_file(tmp_path, monkeypatch, name):
             assert type(make(f"{path}:Env")).__name__ == "Env"
             assert make(f"{path}:Env", 2).num_envs == 2
             assert make(f"{path}:InFile-v0").spec.id == "InFile-v0"
-            with pytest.raises(OptionError, match=r"has no Enf[\s\S]*did you mean .*:Env"):
+            with pytest.raises(OptionError, match=r"cannot be made[\s\S]*has no such class"):
                 make(f"{path}:Enf")
     finally:
         gym.registry.pop("InFile-v0", None)
@@ -72,10 +72,10 @@ def test_make_from_a_file(tmp_path, monkeypatch, name):
         ("Nonesuch", "if a package registers it, write package:Nonesuch"),
         ("ALE/Pong-v5", "if a package registers it, write package:ALE/Pong-v5"),
         ("no_such_module:X-v0", "no_such_module:X-v0 cannot be made: No module named 'no_such_module'"),
-        ("toys:Count-v0", "Did you mean: `Counts`"),
-        ("toys:Conts", "toys has no Conts\nHint: did you mean toys:Counts?"),
+        ("helpers.envs:Count-v0", "Did you mean: `Counts`"),
+        ("helpers.envs:Conts", "helpers.envs registers no such environment, and has no such class"),
         ("no_such.py:Counts", "no_such.py:Counts cannot be made: No module named 'no_such'"),
-        ("toys:not_an_environment", "Environment `not_an_environment` doesn't exist"),
+        ("helpers.envs:not_an_environment", "Environment `not_an_environment` doesn't exist"),
     ],
 )
 def test_what_cannot_be_made(env, text):

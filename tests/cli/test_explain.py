@@ -16,7 +16,7 @@ def leaves(done):
 
 
 def test_table(ferry):
-    done = ferry("explain", "toys:Mixed-v0", "--to", "numpy")
+    done = ferry("explain", "helpers.envs:Mixed-v0", "--to", "numpy")
     assert (done.code, done.err) == (0, "")
     lines = [line.rstrip() for line in done.out.splitlines()]
     assert lines[0] == "Mixed-v0 to numpy"
@@ -25,19 +25,21 @@ def test_table(ferry):
 
 
 def test_vector(ferry):
-    done = ferry("explain", "toys:Counts-v0", "--to", "numpy", "--vector", "3", "--steps", "5", "--json")
+    done = ferry(
+        "explain", "helpers.envs:Counts-v0", "--to", "numpy", "--vector", "3", "--steps", "5", "--json"
+    )
     found = json.loads(done.out)
     assert (done.code, found["title"], found["steps"]) == (0, "Counts-v0 x 3 to numpy", 5)
 
 
 def test_environment_class(ferry):
-    done = ferry("explain", "toys:Counts", "--to", "numpy", "--json")
+    done = ferry("explain", "helpers.envs:Counts", "--to", "numpy", "--json")
     assert (done.code, json.loads(done.out)["title"]) == (0, "Counts to numpy")
 
 
 @needs_jax
 def test_refused_leaf(ferry):
-    done = ferry("explain", "toys:Counts-v0", "--to", "jax", "--steps", "2")
+    done = ferry("explain", "helpers.envs:Counts-v0", "--to", "jax", "--steps", "2")
     assert done.code == 1
     assert "refused" in done.out
     assert "advice: " in done.out
@@ -52,5 +54,5 @@ def test_refused_leaf(ferry):
     ],
 )
 def test_options(ferry, options, path, memory):
-    done = ferry("explain", "toys:Mixed-v0", "--to", "numpy", "--json", *options)
+    done = ferry("explain", "helpers.envs:Mixed-v0", "--to", "numpy", "--json", *options)
     assert leaves(done)[path] == memory

@@ -27,7 +27,7 @@ from arrayferry import Converter, convert, frameworks
 from arrayferry._core import convert as _convert
 from arrayferry.errors import CircularError, UnsupportedError
 from arrayferry.testing import SEPARATE, bits
-from structures import CONTAINERS, MutableKey, zip_leaves
+from helpers.structures import CONTAINERS, MutableKey, zip_leaves
 
 NAMES = [name for name, found in frameworks().items() if name not in SEPARATE and found.devices]
 
@@ -558,9 +558,10 @@ def test_cycle_is_an_error(make):
 
 def test_cycle_is_named_where_it_closes():
     loop: dict[str, Any] = {}
-    loop["me"] = loop
-    with pytest.raises(CircularError, match=r'value\["x"\](\["me"\])*: this dict contains itself'):
+    loop["me"] = [loop]
+    with pytest.raises(CircularError) as caught:
         convert({"x": loop}, "numpy")
+    assert str(caught.value).startswith('value["x"]["me"][0]: this dict contains itself')
 
 
 def test_the_same_object_twice_is_no_cycle():
@@ -804,7 +805,7 @@ def test_cycle_through_an_attribute_is_an_error(converter, make, hold):
     source.owner = hold(source)
     with pytest.raises(CircularError) as caught:
         converter({"a": [source]})
-    assert caught.value.where == 'value["a"][0]'
+    assert caught.value.where.startswith('value["a"][0].owner')  # which is what closes it
 
 
 # --- TensorDict

@@ -20,8 +20,8 @@ import pytest
 import arrayferry
 from arrayferry import Converter, Target, convert, register_container, register_leaf, wrap
 from arrayferry.errors import UnsupportedError
-from made import Made
-from structures import MutableKey
+from helpers.frameworks import FakeFramework
+from helpers.structures import MutableKey
 
 
 class Stopped(Exception):
@@ -193,7 +193,7 @@ def test_what_a_handler_raises_within_the_code_of_others_passes():
 
     register_container(Own, alarm, lambda own, new: Own(new))
     register_leaf(set, alarm)
-    framework = Made("alarm", target=Target(take=alarm, dtypes=lambda: frozenset({"float64"})))
+    framework = FakeFramework("alarm", target=Target(take=alarm, dtypes=lambda: frozenset({"float64"})))
     calls = []
     keys = [{Alarm(1): 1.0}, OrderedDict({Alarm(1): 1.0})]
     cases = [*keys, {Alarm(1): 2**70}, [Own([])], [{1}], np.zeros(2)]

@@ -824,7 +824,7 @@ VARIABLES = [
     *(suspended_coroutine, frame_locals, replaced_through_f_locals, stack, stack_over_a_call, traced),
     *(profiled, hot),
 ]
-PYTHON_WALKER = walk.Walker(TO_NUMPY._handlers, [walk.Slot("value")])
+PYTHON_WALKER = walk.Walker(TO_NUMPY.handlers, [walk.Slot("value")])
 SENDS = {
     "convert": lambda value: convert(value, "numpy"),
     "converter": TO_NUMPY,

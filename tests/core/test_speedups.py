@@ -21,13 +21,13 @@ import pytest
 
 import arrayferry
 from arrayferry import Converter
+from arrayferry._boundary.answers import STEP, checked
 from arrayferry._core import convert, ownership, walk
 from arrayferry._core.route import Route
 from arrayferry._core.speedups import speedups
 from arrayferry._core.walk import Slot
-from arrayferry.wrappers._answers import STEP, checked
-from compare import arrays_in
-from toys import Made
+from helpers.compare import arrays_in
+from helpers.envs import FakeFramework
 
 ROOT = Path(__file__).parents[2]
 PURE = speedups is None
@@ -139,10 +139,10 @@ def test_both_walks_do_the_same(name, copy):
     converter, taken, told = Converter(name, copy=copy), 0, 0
 
     def in_c(box, on_keep):
-        return converter._walker([Slot("value", on_keep)]).convert(box)
+        return converter.walker([Slot("value", on_keep)]).convert(box)
 
     def in_python(box, on_keep):
-        return walk.Walker(converter._handlers, [Slot("value", on_keep)]).convert(box)
+        return walk.Walker(converter.handlers, [Slot("value", on_keep)]).convert(box)
 
     for seed in range(600):
         expected = outcome(in_python, seed)
@@ -169,7 +169,7 @@ def test_both_walks_do_the_same(name, copy):
     ],
 )
 def test_both_walkers_unpack_the_same(values):
-    boundary = arrayferry.wrap(Made(tuple), "numpy")._boundary
+    boundary = arrayferry.wrap(FakeFramework(tuple), "numpy")._boundary
     converter, slots = boundary.outgoing, boundary._answers.step_slots()
     repack = partial(checked, "step", STEP)
 
@@ -179,16 +179,86 @@ def test_both_walkers_unpack_the_same(values):
         except arrayferry.FerryError as error:
             return type(error), str(error)
 
-    python = walk.Walker(converter._handlers, slots, repack)
-    assert unpack(converter._walker(slots, repack)) == unpack(python)
+    python = walk.Walker(converter.handlers, slots, repack)
+    assert unpack(converter.walker(slots, repack)) == unpack(python)
+
+
+@pytest.mark.parametrize("kind", ["C", "Python"])
+def test_what_no_slot_expects_is_repacked(kind):
+    if kind == "C" and speedups is None:
+        pytest.skip("the part in C is not built, or switched off")
+    repacked = []
+
+    def repack(values):
+        repacked.append(values)
+        return 0, np.zeros(2)
+
+    expects = [np.ndarray, np.dtype(float)]
+    slots = [Slot("obs"), Slot("reward", expects=expects)]
+    make = walk.Walker if kind == "Python" else speedups.Walker
+    walker = make(Converter("numpy").handlers, slots, repack)
+
+    def is_repacked(*values):
+        repacked.clear()
+        results = walker.unpack([values])
+        assert len(results) == 2
+        return bool(repacked)
+
+    assert not is_repacked(None, np.ones(3))
+    assert is_repacked(None, np.ones(3, np.float32))
+    assert is_repacked(None, np.ones(3, ">f8"))
+    assert is_repacked(None, np.ma.ones(3))
+    assert is_repacked(None, 1.0)
+    assert is_repacked(None, None)
+    expects[:] = np.ndarray, np.dtype(bool)
+    assert is_repacked(None, np.ones(3))
+    assert not is_repacked(None, np.ones(3, bool))
+
+
+@pytest.mark.parametrize("kind", ["C", "Python"])
+def test_what_a_dtype_raises_is_not_swallowed(kind):
+    if kind == "C" and speedups is None:
+        pytest.skip("the part in C is not built, or switched off")
+
+    class Odd:
+        @property
+        def dtype(self):
+            raise KeyboardInterrupt
+
+    make = walk.Walker if kind == "Python" else speedups.Walker
+    walker = make({Odd: walk.unchanged}, [Slot("reward", expects=[Odd, None])])
+    with pytest.raises(KeyboardInterrupt):
+        walker.unpack([(Odd(),)])
+
+
+@pytest.mark.parametrize("kind", ["C", "Python"])
+def test_memory_of_what_repack_returns_is_taken_over(kind):
+    if kind == "C" and speedups is None:
+        pytest.skip("the part in C is not built, or switched off")
+    addresses = []
+
+    def repack(values):
+        addresses.append(values[0].ctypes.data)
+        return (*values, 0)
+
+    make = walk.Walker if kind == "Python" else speedups.Walker
+    walker = make(Converter("numpy").handlers, [Slot("obs"), Slot("more")], repack)
+    array, _ = walker.unpack([(np.zeros(100) + 1,)])
+    assert (array.ctypes.data == addresses[0]) is ownership.REFCOUNTS_RELIABLE
+
+
+def memory_of(array):
+    start = array.__array_interface__["data"][0]
+    return range(start, start + array.nbytes)
 
 
 @needs_c
 def test_small_arrays_are_copied():
+    copy = speedups.array_reader(lambda array: array, memory_of, lambda memory: memory.start, True)
     r, copies = random.Random(0), 0
     for make in ARRAYS:
         array = make(r)
-        found = speedups.copy_array(array)
+        found = copy(array)
         if found is not None:  # it may leave more to others
             assert (found.dtype, found.shape, found.tobytes()) == (array.dtype, array.shape, array.tobytes())
             assert found.flags.owndata
@@ -309,11 +379,9 @@ def test_importing_it_does_not_switch_the_gil_on(run_python):
 
 
 @needs_c
-@pytest.mark.parametrize(
-    "copy", [speedups and speedups.copy_array, Converter("numpy")], ids=["copy_array", "convert"]
-)
-def test_other_threads_run_while_much_is_copied(copy):
+def test_other_threads_run_while_much_is_copied():
     """A thread that waits for the GIL gets it, though nobody is made to give it up."""
+    copy = Converter("numpy")
     much, lock, ran = np.zeros(8 << 20, np.uint8), threading.Lock(), threading.Event()
     interval = sys.getswitchinterval()
 
@@ -354,7 +422,7 @@ def test_what_is_being_copied_cannot_be_resized():
     thread.start()
     try:
         for _ in range(50):
-            assert speedups.copy_array(arrays[0])[: 2 << 20].all()
+            assert Converter("numpy")(arrays[0])[: 2 << 20].all()
     finally:
         stop.set()
         thread.join()
@@ -407,9 +475,9 @@ def test_each_module_has_its_own_state():
     assert again.Walker is not speedups.Walker
     converter = Converter("numpy")
     with pytest.raises(TypeError, match="configure"):
-        again.Walker(converter._handlers, [Slot("value")])
-    again.configure(**convert.for_c)
-    walkers = [module.Walker(converter._handlers, [Slot("value")]) for module in (again, speedups)]
+        again.Walker(converter.handlers, [Slot("value")])
+    again.configure(convert.for_c)
+    walkers = [module.Walker(converter.handlers, [Slot("value")]) for module in (again, speedups)]
     kinds = weakref.ref(again.Walker)
     del again
     gc.collect()
@@ -508,7 +576,7 @@ def test_a_container_that_changes_while_it_is_walked_is_read_at_one_moment(kind,
     for _ in range(depth):
         outer = [outer]
     converter = Converter("numpy")
-    python = walk.Walker(converter._handlers, [Slot("value")])
+    python = walk.Walker(converter.handlers, [Slot("value")])
     for convert_it in converter, lambda value: python.convert([value]):
         value.clear()
         value.extend(items) if kind is list else value.update(enumerate(items))
@@ -557,7 +625,7 @@ def test_what_raises_while_it_is_told_of_a_leaf_is_located():
     pytest.importorskip("array_api_strict")
     converter = Converter("array_api_strict")
     slots = [Slot("value", on_keep)]
-    walkers = [converter._walker(slots), walk.Walker(converter._handlers, slots)]
+    walkers = [converter.walker(slots), walk.Walker(converter.handlers, slots)]
     for walker in walkers:
         with pytest.raises(arrayferry.errors.UnsupportedError, match=r'^value\["day"\]\[0\]: .*no ink'):
             walker.convert([{"day": [np.array(["text"])]}])
@@ -603,7 +671,7 @@ def test_no_reference_is_leaked():
     pytest.importorskip("array_api_strict")
     converter = Converter("array_api_strict")
     arrayferry.register_leaf(Evil, lambda leaf, converter: [][0])
-    walkers = [converter._walker([Slot("value", on_keep)]) for on_keep in (None, lambda *told: told[1]())]
+    walkers = [converter.walker([Slot("value", on_keep)]) for on_keep in (None, lambda *told: told[1]())]
     kept, nested = np.zeros(2, [("x", "f4")]), [1.0]
     for _ in range(60):
         nested = [nested]
@@ -624,7 +692,7 @@ def test_no_reference_is_leaked():
 
     def grown():
         gc.collect()
-        watched = [*gc.get_referents(*walkers), *converter._handlers.items(), kept]
+        watched = [*gc.get_referents(*walkers), *converter.handlers.items(), kept]
         before = [sys.getrefcount(one) for one in watched], sys.getallocatedblocks()
         run(100)
         gc.collect()
@@ -717,7 +785,7 @@ def test_no_depth_is_special(depth):
         converter(nested(Evil()))
     assert caught.value.where == f"value{path}"
     box = [nested(np.arange(3.0))]
-    found = converter._walker([Slot("value", lambda *told: kept.append(told))]).convert(box)
+    found = converter.walker([Slot("value", lambda *told: kept.append(told))]).convert(box)
     while not isinstance(found, np.ndarray):
         [found] = found.values() if isinstance(found, dict) else found
     assert (found.tolist(), kept) == ([0, 1, 2], [])
@@ -740,7 +808,7 @@ def test_what_is_made_must_be_of_the_known_type():
 
     as_is = bytes(number == np.dtype(float).num for number in range(64))
     fields = {"take": take, "result_type": int, "refuse": refuse, "as_is": as_is}
-    table = {**Converter("numpy")._handlers, np.ndarray: Route(("numpy", "toy"), follow, **fields)}
+    table = {**Converter("numpy").handlers, np.ndarray: Route(("numpy", "toy"), follow, **fields)}
     walker = speedups.Walker(table, [Slot("value")])
     with pytest.raises(arrayferry.errors.UnsupportedError, match=r"^value: no array has no values"):
         walker.convert([np.zeros(3)])
@@ -761,7 +829,7 @@ def test_a_guard_that_is_on_is_left_for_the_walk():
             is_on[0] = True
 
     guard = (lambda: is_on[0]), off
-    table = Converter("numpy")._handlers
+    table = Converter("numpy").handlers
     for walker in (kind(table, [Slot("value")], tuple, guard) for kind in (walk.Walker, speedups.Walker)):
         assert walker.convert([{"x": "text"}]) == {"x": "text"}
         assert walker.unpack([({"x": 1.5},)]) == ({"x": 1.5},)
@@ -774,13 +842,13 @@ def test_a_guard_that_is_on_is_left_for_the_walk():
 @needs_c
 def test_wrong_use_is_an_error():
     converter = Converter("numpy")
-    walker = converter._walker([Slot("value")])
+    walker = converter.walker([Slot("value")])
     now = types.SimpleNamespace(action_space=1), "action_space", 1, int
     functions = [
         *(speedups.member_caster({}, int, [1], None, None, *now), speedups.array_reader(int, int, int, True)),
         *(speedups.member_caster({}, *[None] * 4, *now), speedups.array_reader(None, None, None, None)),
     ]
-    for one in (walker, converter._walker([Slot("obs"), Slot("reward", scalar=float, kept_type=float)])):
+    for one in (walker, converter.walker([Slot("obs"), Slot("reward", scalar=float, kept_type=float)])):
         functions += [one.convert, one.unpack]
     for function in functions:
         for value in ((), [], [1, 2], [1], [(1, 2, 3, 4, 5)], None, np.zeros(2), walker):
@@ -792,14 +860,14 @@ def test_wrong_use_is_an_error():
                 make(*arguments)
     for slots in ([], [Slot("x")] * 9, [("x",)], [1], None):
         with pytest.raises(TypeError):
-            converter._walker(slots)
+            converter.walker(slots)
     for guard in (1, (), (bool,), (bool, bool, bool)):
         with pytest.raises((TypeError, SystemError)):
             speedups.Walker({}, [Slot("value")], tuple, guard)
-    for options in ({}, {"keep": 1}, convert.for_c):
+    for shared in ({}, {"unchanged": 1}, convert.for_c, None):
         with pytest.raises(TypeError):
-            speedups.configure(**options)
-    for function in (speedups.copy_array, speedups.copy_buffer, speedups.halved):
+            speedups.configure(shared)
+    for function in (speedups.copy_buffer, speedups.halved):
         assert function(None) is None
         with pytest.raises(TypeError):
             function()

@@ -23,7 +23,7 @@ from arrayferry._core import registry
 from arrayferry._core.type_cache import clear_type_caches
 from arrayferry.errors import FerryError, UnknownFrameworkError
 from arrayferry.testing import bits
-from made import TARGET, Made
+from helpers.frameworks import TARGET, FakeFramework
 
 
 def test_caches_may_be_cleared_while_other_threads_build_converters():
@@ -67,9 +67,9 @@ def test_frameworks_may_be_registered_while_others_are_looked_for(monkeypatch):
 
         def register(self):
             number = len(registry.registered())
-            registry.register_framework(Made(f"numpy {number}"))
+            registry.register_framework(FakeFramework(f"numpy {number}"))
 
-    registry.register_framework(Made("slow", modules=Meanwhile(["slow"]), arrays=Meanwhile()))
+    registry.register_framework(FakeFramework("slow", modules=Meanwhile(["slow"]), arrays=Meanwhile()))
     before = len(registry.registered())
     assert registry.framework_of(type("New", (), {})) is None
     with pytest.raises(UnknownFrameworkError):
@@ -85,7 +85,7 @@ def test_a_converter_from_before_a_registration_is_not_found_after_it(monkeypatc
 
     def make(answer):
         target = TARGET._replace(take=lambda array: array + answer)
-        return Made("slow_import", modules=("slow_import",), target=target)
+        return FakeFramework("slow_import", modules=("slow_import",), target=target)
 
     hook = types.SimpleNamespace(call=lambda: registry.register_framework(make(2), replace=True))
     monkeypatch.setitem(sys.modules, "slow_import_hook", hook)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from arrayferry.wrappers import _kinds
+from arrayferry.envs import adapters
 
 
 @pytest.fixture(autouse=True)
 def _walk(monkeypatch: pytest.MonkeyPatch, compiled_quickly: None) -> None:
     from arrayferry.envs import register_environment
-    from envs.walk import Walk, interface
+    from envs.line_walk import Walk, interface
 
-    monkeypatch.setattr(_kinds, "_KINDS", dict(_kinds._KINDS))
+    monkeypatch.setattr(adapters, "_adapters", dict(adapters._adapters))
     register_environment(Walk, interface)

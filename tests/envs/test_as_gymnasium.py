@@ -20,7 +20,7 @@ jax = pytest.importorskip("jax")
 
 from arrayferry.envs import JaxEnv, JaxVectorEnv, as_gymnasium  # noqa: E402
 from arrayferry.errors import OptionError  # noqa: E402
-from envs.walk import Walk, native  # noqa: E402
+from envs.line_walk import Walk, native  # noqa: E402
 
 COUNT, STEPS = 3, 30
 ACTIONS = np.random.default_rng(0).integers(2, size=(STEPS, COUNT))
@@ -344,7 +344,7 @@ def test_what_raises_while_it_is_traced_says_so() -> None:
     with pytest.raises(jax.errors.ConcretizationTypeError) as raised:
         as_gymnasium(Walk(broken=True), 2)
     note = "".join(getattr(raised.value, "__notes__", [str(raised.value)]))
-    assert "traced step of toys/Walk-v0 for 2 environments: it must be pure JAX" in note
+    assert "traced step of tests/Walk-v0 for 2 environments: it must be pure JAX" in note
 
 
 def test_refusals() -> None:
@@ -404,10 +404,10 @@ def test_an_environment_of_gymnasium_checks_out() -> None:
 def test_without_pettingzoo_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from arrayferry import envs
 
-    monkeypatch.setattr(envs, "find_spec", lambda name: None)
+    monkeypatch.setattr("arrayferry.envs.opening.find_spec", lambda name: None)
     with pytest.raises(arrayferry.errors.NotInstalledError, match="pip install pettingzoo"):
         envs.as_parallel(Walk())
-    monkeypatch.setattr(envs, "find_spec", lambda name: object())
+    monkeypatch.setattr("arrayferry.envs.opening.find_spec", lambda name: object())
     with pytest.raises(arrayferry.FerryError, match="as_gymnasium"):
         envs.as_parallel(Walk())
 
@@ -416,8 +416,7 @@ def test_a_registered_environment_of_many_agents_is_wrapped_as_one(monkeypatch: 
     pytest.importorskip("pettingzoo")
     import jax.numpy as jnp
 
-    from arrayferry.envs import Interface, register_environment
-    from arrayferry.wrappers import _kinds
+    from arrayferry.envs import Interface, adapters, register_environment
     from arrayferry.wrappers.pettingzoo import ParallelArrayConversion
 
     class Pair:
@@ -434,7 +433,7 @@ def test_a_registered_environment_of_many_agents_is_wrapped_as_one(monkeypatch: 
             agents=("a", "b"),
         )
 
-    monkeypatch.setattr(_kinds, "_KINDS", dict(_kinds._KINDS))
+    monkeypatch.setattr(adapters, "_adapters", dict(adapters._adapters))
     register_environment(Pair, interface)
     env = arrayferry.wrap(Pair(), "numpy")
     assert isinstance(env, ParallelArrayConversion)
@@ -461,8 +460,7 @@ def test_agents_that_have_left_do_not_disturb_the_others(
     pytest.importorskip("pettingzoo")
     import jax.numpy as jnp
 
-    from arrayferry.envs import Interface, as_parallel, register_environment
-    from arrayferry.wrappers import _kinds
+    from arrayferry.envs import Interface, adapters, as_parallel, register_environment
 
     class Race:
         pass
@@ -480,7 +478,7 @@ def test_agents_that_have_left_do_not_disturb_the_others(
             agents=("a", "b"),
         )
 
-    monkeypatch.setattr(_kinds, "_KINDS", dict(_kinds._KINDS))
+    monkeypatch.setattr(adapters, "_adapters", dict(adapters._adapters))
     register_environment(Race, interface)
     env = as_parallel(Race())
     env.reset(seed=1)
@@ -493,14 +491,13 @@ def test_agents_that_have_left_do_not_disturb_the_others(
 
 def registered(monkeypatch: pytest.MonkeyPatch, reset: Any, step: Any, action_space: Any = None) -> Any:
     """Return an environment that does this, and which `as_gymnasium` knows during a test."""
-    from arrayferry.envs import Interface, register_environment
-    from arrayferry.wrappers import _kinds
+    from arrayferry.envs import Interface, adapters, register_environment
 
     class Env:
         pass
 
     space = gym.spaces.Discrete(10) if action_space is None else action_space
-    monkeypatch.setattr(_kinds, "_KINDS", dict(_kinds._KINDS))
+    monkeypatch.setattr(adapters, "_adapters", dict(adapters._adapters))
     register_environment(Env, lambda env, params: Interface(reset, step, None, space))
     return Env()
 
@@ -935,13 +932,12 @@ def test_flags_of_other_kinds(monkeypatch: pytest.MonkeyPatch, flag: Any) -> Non
     ids=str,
 )
 def test_declared_spaces_are_kept(monkeypatch: pytest.MonkeyPatch, space: Any, obs: Any) -> None:
-    from arrayferry.envs import Interface, register_environment
-    from arrayferry.wrappers import _kinds
+    from arrayferry.envs import Interface, adapters, register_environment
 
     class Env:
         pass
 
-    monkeypatch.setattr(_kinds, "_KINDS", dict(_kinds._KINDS))
+    monkeypatch.setattr(adapters, "_adapters", dict(adapters._adapters))
     action_space = gym.spaces.Discrete(2)
     functions = lambda key: (0, obs, {}), lambda *_: (0, obs, 1.0, False, False, {})
     register_environment(Env, lambda env, params: Interface(*functions, space, action_space))
@@ -994,7 +990,7 @@ def test_nothing_that_is_returned_is_the_state(
         return state, state, {"state": state}
 
     env = registered(monkeypatch, reset, step, gym.spaces.Box(-1, 1, (4,)))
-    env = as_gymnasium(env, count, autoreset_mode=mode)
+    env = as_gymnasium(env, count, **({} if count is None else {"autoreset_mode": mode}))
     held = [env.reset(seed=0), env.state]
     values = jax.tree.map(np.array, held)
     for _ in range(3):
@@ -1029,7 +1025,7 @@ def test_registrations_that_are_none(of: Any, interface: Any) -> None:
 
 def test_a_class_that_is_registered_is_replaced_only_if_asked() -> None:
     from arrayferry.envs import Interface, register_environment
-    from envs.walk import interface
+    from envs.line_walk import interface
 
     for of in Walk, "gymnax:Environment", "dm_env:Environment":
         with pytest.raises(OptionError, match=r"registered already.*\nHint: pass replace=True"):
@@ -1061,8 +1057,7 @@ def test_a_class_that_is_registered_is_replaced_only_if_asked() -> None:
 def team(monkeypatch: pytest.MonkeyPatch, reward: Any, terminated: Any, truncated: Any = False) -> Any:
     """An environment of two agents that returns these."""
     pytest.importorskip("pettingzoo")
-    from arrayferry.envs import Interface, register_environment
-    from arrayferry.wrappers import _kinds
+    from arrayferry.envs import Interface, adapters, register_environment
 
     class Team:
         pass
@@ -1073,7 +1068,7 @@ def team(monkeypatch: pytest.MonkeyPatch, reward: Any, terminated: Any, truncate
         lambda *_: (0, both, reward, terminated, truncated, {"n": {"x": 1}}),
     )
     spaces = gym.spaces.Dict(a=two, b=two)
-    monkeypatch.setattr(_kinds, "_KINDS", dict(_kinds._KINDS))
+    monkeypatch.setattr(adapters, "_adapters", dict(adapters._adapters))
     register_environment(Team, lambda env, params: Interface(*functions, None, spaces, agents=("a", "b")))
     return Team()
 
@@ -1141,7 +1136,7 @@ def test_a_name_that_gymnasium_does_not_take(monkeypatch: pytest.MonkeyPatch) ->
     from dataclasses import replace
 
     from arrayferry.envs import register_environment
-    from envs.walk import interface
+    from envs.line_walk import interface
 
     named = partial(lambda env, params: replace(interface(env, params), name="My Walk (short)"))
     register_environment(Walk, named, replace=True)

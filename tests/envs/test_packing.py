@@ -20,7 +20,7 @@ import jax.numpy as jnp  # noqa: E402
 
 from arrayferry.envs import Interface, _packing, as_gymnasium, register_environment  # noqa: E402
 from arrayferry.envs._packing import PackedArrays  # noqa: E402
-from envs.walk import Walk  # noqa: E402
+from envs.line_walk import Walk  # noqa: E402
 
 SPLITTERS = [*dict.fromkeys([_packing._from_words, _packing.from_words])]
 
@@ -171,7 +171,7 @@ def _echo(env: Echo, params: Any) -> Interface:
 def test_nothing_shares_the_memory_of_an_action(mode: AutoresetMode | None) -> None:
     torch = pytest.importorskip("torch")
     register_environment(Echo, _echo)
-    envs = as_gymnasium(Echo(), 4 if mode else None, autoreset_mode=mode or AutoresetMode.SAME_STEP)
+    envs = as_gymnasium(Echo(), 4 if mode else None, autoreset_mode=mode)
     wrapped = arrayferry.wrap(envs, "torch")
     wrapped.reset(seed=0)
     action = torch.ones(envs.action_space.shape)  # aligned as JAX wants it, who could take its memory over

@@ -1,4 +1,4 @@
-"""Time limits are truncations, whatever a package calls them; `test_packages` runs the games themselves."""
+"""Time limits are truncations, whatever a package calls them; `test_jax_packages` runs real games."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("jax")
 
 from arrayferry.envs import as_gymnasium, as_parallel
-from envs.limited import GAMES, MultiAgentEnv, Params
+from envs.time_limited import GAMES, MultiAgentEnv, Params
 
 # The actions of an episode, and whether it terminates and is truncated with a limit of 3 steps.
 EPISODES = [([1, 1, 1], (False, True)), ([1, 1, 3], (True, None)), ([0, 7], (True, False))]

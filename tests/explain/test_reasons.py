@@ -11,7 +11,7 @@ import arrayferry
 from arrayferry._core import ownership
 from arrayferry._core.ownership import TAKING, obstacle
 from arrayferry._explain.reasons import REASONS
-from structures import arrays
+from helpers.structures import arrays
 
 
 @given(array=arrays())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 
 import arrayferry
 
@@ -31,3 +32,18 @@ def test_rich_is_not_needed(run_python):
 
 def test_nothing_to_convert():
     assert str(arrayferry.explain({}, "numpy")).startswith("a value to numpy\n")
+
+
+def test_rich_fits_it_into_its_own_width(monkeypatch):
+    console = pytest.importorskip("rich.console").Console
+    monkeypatch.setenv("COLUMNS", "40")  # of another terminal
+    explanation = arrayferry.explain({"[red]": np.zeros(3), "s": "text"}, "numpy")
+    for width in (70, 200):
+        shown = console(width=width)
+        with shown.capture() as captured:
+            shown.print(explanation)
+        lines = captured.get().splitlines()
+        assert lines[0] == "a value to numpy"
+        assert any(line.startswith(' value["[red]"]') for line in lines)
+        assert max(map(len, lines)) <= width
+        assert (len(lines) == 6) is (width == 200)  # title, headings, two leaves, totals and advice

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import types
+import weakref
 
 import numpy as np
 import pytest
 
 from arrayferry import Converter, convert
+from arrayferry._core import holds
 from arrayferry.errors import DeviceError, SharingError
 from arrayferry.testing import check_framework, edges
 
@@ -51,17 +54,32 @@ class GPUArray:
         return (2, self.device.id)
 
 
+class Event:
+    """An event on the current device's stream, which has not passed until it is waited for."""
+
+    def __init__(self, calls):
+        self.number, self.done, self._calls = ENTERED[-1], False, calls
+        calls.append(f"record on {self.number}")
+
+    def synchronize(self):
+        self.done = True
+        self._calls.append(f"wait for {self.number}")
+
+
 @pytest.fixture
-def waits(monkeypatch):
-    """Put the module where CuPy would be, and return on which device a stream was waited for."""
+def calls(monkeypatch):
+    """Put the module where CuPy would be, and return what is asked of its streams."""
     if "cupy" in sys.modules:
         pytest.skip("CuPy is here")
-    waits = []
+    calls = []
 
     def array(values, dtype=None, copy=True, order="C"):
         return GPUArray(np.array(getattr(values, "values", values), dtype=dtype, order=order))
 
-    stream = types.SimpleNamespace(synchronize=lambda: waits.append(ENTERED[-1]))
+    stream = types.SimpleNamespace(
+        record=lambda: Event(calls),
+        wait_event=lambda event: calls.append(f"{ENTERED[-1]} waits for {event.number}"),
+    )
     cuda = types.SimpleNamespace(
         Device=Device,
         get_current_stream=lambda: stream,
@@ -70,30 +88,46 @@ def waits(monkeypatch):
     module = types.ModuleType("cupy")
     vars(module).update(ndarray=GPUArray, array=array, cuda=cuda, __version__="0")
     monkeypatch.setitem(sys.modules, "cupy", module)
-    return waits
+    yield calls
+    holds.release()
 
 
-@pytest.mark.usefixtures("waits")
+@pytest.mark.usefixtures("calls")
 def test_it_conforms():
     check_framework("cupy")
 
 
-def test_arrays_are_complete_on_the_device_that_was_asked_for(waits):
+def test_arrays_are_on_the_device_that_was_asked_for(calls):
     for device, number in (None, 0), ("cuda", 0), ("cuda:1", 1), (1, 1), (Device(1), 1):
-        waits.clear()
         result = convert(edges("float32"), "cupy", device)
         assert result.device == Device(number)
-        assert waits == [number]
-    waits.clear()
-    there = convert(edges("float32"), "cupy", "cuda:1")
-    assert convert(there, "cupy").device == Device(1)  # it stays where it is
-    assert convert(there, "cupy", "cuda:0").device == Device(0)
-    assert waits == [1, 1, 0]
+    assert not calls  # each is in the order of its stream
     with Device(1):
         assert Converter("cupy", "cuda").device == Device(1)
 
 
-@pytest.mark.usefixtures("waits")
+def test_copies_on_a_device_need_one_event_and_no_wait(calls):
+    there = convert({"x": edges("float32"), "y": edges("float32")}, "cupy", "cuda:1")
+    assert convert(there, "cupy")["x"].device == Device(1)  # it stays where it is
+    assert calls == ["record on 1"]
+    calls.clear()
+    assert convert(there, "cupy", "cuda:0")["x"].device == Device(0)
+    assert calls == [*["record on 1", "0 waits for 1"] * 2, "record on 0"]
+
+
+def test_what_copies_read_is_held_until_the_event(calls):
+    source = convert(edges("float32"), "cupy")
+    alive = weakref.ref(source)
+    convert(source, "cupy")
+    del source
+    gc.collect()
+    assert alive() is not None
+    holds.release()
+    assert alive() is None
+    assert calls == ["record on 0", "wait for 0"]
+
+
+@pytest.mark.usefixtures("calls")
 def test_memory_is_shared_on_its_own_device_only():
     there = convert(edges("float32"), "cupy", "cuda:1")
     assert convert(there, "cupy", copy=False) is there
@@ -107,7 +141,7 @@ def test_memory_is_shared_on_its_own_device_only():
             convert(value, target, device, copy=False)
 
 
-def test_devices_that_are_not_there(waits, monkeypatch):
+def test_devices_that_are_not_there(calls, monkeypatch):
     with pytest.raises(DeviceError, match=r"cupy has no device 'cuda:2' here\nHint: .*cuda:0, cuda:1"):
         Converter("cupy", "cuda:2")
 

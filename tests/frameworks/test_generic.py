@@ -13,7 +13,7 @@ from arrayferry import Converter, convert, register_leaf
 from arrayferry._core.registry import source_of
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 from arrayferry.testing import LAYOUTS, bits, edges, overwrite
-from structures import zip_leaves
+from helpers.structures import zip_leaves
 
 
 class StandardArray:

@@ -13,6 +13,7 @@ from learners.bare import cart_pole
 pytest.importorskip("flax")
 pytest.importorskip("ray.rllib")
 pytestmark = [
+    pytest.mark.learners,
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]

@@ -14,6 +14,7 @@ from arrayferry.learners import rsl_rl_vec_env
 
 pytest.importorskip("rsl_rl")
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.learners
 COUNT = 3
 
 

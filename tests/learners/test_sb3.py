@@ -16,7 +16,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 import arrayferry
 from arrayferry.learners import sb3_vec_env
 from arrayferry.scale import ProcessVectorEnv
-from compare import GYMNASIUM_IS_RIGHT
+from helpers.compare import GYMNASIUM_IS_RIGHT
 from learners.counting import Counting, Deadly
 
 sb3 = pytest.importorskip("stable_baselines3")
@@ -71,7 +71,7 @@ def test_it_tells_what_dummy_vec_env_tells(mode: AutoresetMode, kind: Any, neste
 
 @pytest.mark.parametrize("mode", [SAME_STEP, NEXT_STEP, DISABLED])
 def test_a_worker_that_dies_is_told_with_the_step(mode: AutoresetMode) -> None:
-    venv = sb3_vec_env(ProcessVectorEnv([lambda: Deadly(9)] * 4, 2, autoreset_mode=mode))
+    venv = sb3_vec_env(ProcessVectorEnv([lambda: Deadly(9)] * 4, workers=2, autoreset_mode=mode))
     venv.reset()
     last = venv.step(np.zeros(4, int))[0][0]
     obs, _, done, infos = venv.step(np.array([2, 0, 0, 0]))

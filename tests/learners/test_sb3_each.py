@@ -316,17 +316,22 @@ def test_no_wrapper_misses_a_step() -> None:
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
 def test_a_worker_that_dies_in_a_reset_ends_its_other_episodes(mode: AutoresetMode, tmp_path: Path) -> None:
     fns = [partial(DeadlyReset, 2, str(tmp_path / "mark")), *[partial(Counting, 9)] * 3]
-    venv = sb3_vec_env(ProcessVectorEnv(fns, 2, autoreset_mode=mode))
+    venv = sb3_vec_env(ProcessVectorEnv(fns, workers=2, autoreset_mode=mode))
     venv.reset()
     venv.step(np.zeros(4, int))
     obs, rewards, done, infos = venv.step(np.zeros(4, int))
-    assert done.tolist() == [True, True, False, False]
-    assert obs[:, 0].tolist() == [0, 0, 2, 2]
+    assert done.tolist() == [True, False, False, False]
+    assert venv.reset_infos[0]["fault"]
+    assert obs[:, 0].tolist() == [0, 2, 2, 2]
     assert rewards.tolist() == [2.25] * 4
+    obs, rewards, done, infos = venv.step(np.zeros(4, int))  # in which the other one is lost
+    assert done.tolist() == [False, True, False, False]
+    assert obs[:, 0].tolist() == [1, 0, 3, 3]
+    assert rewards[1] == 0
     assert [info["TimeLimit.truncated"] for info in infos] == [False, True, False, False]
     assert infos[1]["fault"]
     assert infos[1]["terminal_observation"][0] == 2
-    assert venv.step(np.zeros(4, int))[0][:, 0].tolist() == [1, 1, 3, 3]
+    assert venv.step(np.zeros(4, int))[0][:, 0].tolist() == [0, 1, 4, 4]
     venv.close()
 
 

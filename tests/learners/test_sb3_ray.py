@@ -16,6 +16,7 @@ from learners.counting import Counting, Named, limited
 
 vec_env = pytest.importorskip("stable_baselines3.common.vec_env")
 pytestmark = [
+    pytest.mark.ray,
     pytest.mark.filterwarnings("ignore"),  # Ray's, about itself
     pytest.mark.usefixtures("ray_cluster"),
 ]
@@ -26,7 +27,7 @@ def env_fns() -> list[Any]:
 
 
 def test_actors_are_asked_and_set() -> None:
-    ours, theirs = sb3_vec_env(RayVectorEnv(env_fns(), 2)), vec_env.DummyVecEnv(env_fns())
+    ours, theirs = sb3_vec_env(RayVectorEnv(env_fns(), workers=2)), vec_env.DummyVecEnv(env_fns())
     for indices in (None, 1, [2, 0], range(1, 3)):
         assert ours.get_attr("length", indices) == theirs.get_attr("length", indices)
         assert ours.env_method("shout", "hi", indices=indices) == theirs.env_method(
@@ -43,7 +44,7 @@ def test_actors_are_asked_and_set() -> None:
 
 @pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
 def test_steps_are_what_dummy_vec_env_shows(mode: AutoresetMode) -> None:
-    ours = sb3_vec_env(RayVectorEnv([Counting] * 3, 2, autoreset_mode=mode))
+    ours = sb3_vec_env(RayVectorEnv([Counting] * 3, workers=2, autoreset_mode=mode))
     theirs = vec_env.DummyVecEnv([Counting] * 3)
     for venv in (ours, theirs):
         venv.seed(5)

@@ -23,11 +23,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from reliability import fuzz, pages
-from reliability.child import Outcome, run
-from reliability.goal import Goal, upper_bound
-from reliability.goals import NAMES, find_goal
-from reliability.subjects import OURS, THEIRS, Subject
+from reliability import pages
+from reliability.goals import NAMES, Goal, find_goal, upper_bound
+from reliability.libraries import ARRAYFERRY, GYMNASIUM, Library
+from reliability.trials import Outcome, run
 
 # The environments of which it is counted how often an observation is taken over without a copy.
 CLASSIC = ["CartPole-v1", "MountainCar-v0", "Pendulum-v1", "Acrobot-v1", "MountainCarContinuous-v0"]
@@ -76,26 +75,27 @@ def jobs(goal: Goal, row: Row, options: argparse.Namespace) -> Iterator[Job]:
     """The runs that a goal takes."""
     trials = goal.thin if options.quick else goal.full
     for python in [sys.executable, *(options.python if goal.every_python else [])]:
-        yield _job(goal, trials, OURS, row.ours, python)
+        yield _job(goal, trials, ARRAYFERRY, row.ours, python)
     if goal.peer and not options.alone:
         row.theirs = Outcome()
-        yield _job(goal, min(goal.peer, trials), THEIRS, row.theirs, sys.executable)
+        yield _job(goal, min(goal.peer, trials), GYMNASIUM, row.theirs, sys.executable)
 
 
-def _job(goal: Goal, trials: int, subject: Subject, total: Outcome, python: str) -> Job:
+def _job(goal: Goal, trials: int, library: Library, total: Outcome, python: str) -> Job:
     def work(on_trial: Callable[[], None]) -> None:
-        outcome = run(goal, trials, subject, on_trial, python)
+        outcome = run(goal, trials, library, on_trial, python)
         total.trials += outcome.trials
         total.failures += outcome.failures
 
-    return f"{goal.name} {subject.name}", trials, work
+    return f"{goal.name} {library.name}", trials, work
 
 
 def _fuzzing(row: Row, seconds: int) -> Job:
     def work(on_trial: Callable[[], None]) -> None:
+        from reliability import fuzz
+
         row.ours.trials, findings = fuzz.fuzz(seconds)
         row.ours.failures += findings
-        fuzz.remember(findings)
         on_trial()
 
     return "fuzzing", 1, work
@@ -143,7 +143,7 @@ def show(rows: list[Row], console: Console) -> None:
 
 def as_data(rows: list[Row], minutes: float) -> dict[str, Any]:
     """All of it, for the docs."""
-    from reliability.proofs import hit_rate
+    from reliability.ownership import hit_rate
 
     return {
         "date": datetime.date.today().isoformat(),

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from reliability.goal import Goal
-from reliability.subjects import Subject
+from reliability.goals import Goal
+from reliability.libraries import Library
 from reliability.values import NAMES, ROUTES, kind_of, made_in, raw, scribble
 
 # --- R12
@@ -36,11 +36,11 @@ TWINS = list(product(COPIES, NAMES, [False, True]))
 ATTRIBUTES = ["action_space", "observation_space", "metadata", "spec", "render_mode", "reward_range"]
 
 
-def copy_is_whole(number: int, subject: Subject) -> None:
+def copy_is_whole(number: int, library: Library) -> None:
     """No attribute is lost, and the copy makes the same 100 steps."""
     way, target, on_device = TWINS[number % len(TWINS)]
     device = DEVICES[target]() if on_device and target in DEVICES else None
-    env = subject.wrap(gym.make("CartPole-v1"), "numpy", target, device)
+    env = library.wrap(gym.make("CartPole-v1"), "numpy", target, device)
     env.reset(seed=number)
     twin = COPIES[way](env)
     for name in (name for name in ATTRIBUTES if hasattr(env, name)):
@@ -95,21 +95,21 @@ class Overwriting(gym.Env[Any, Any]):
         return obs, 1.0, False, False, info
 
 
-def history_is_true(number: int, subject: Subject) -> None:
+def history_is_true(number: int, library: Library) -> None:
     """What the agent kept is what the environment meant, and its actions are as it chose them."""
     kinds = [*ROUTES, ("numpy", "numpy"), "vector", "mountain car"]
     kind = kinds[number % len(kinds)]
     if kind == "vector":
-        _vector_history_is_true(number, subject)
+        _vector_history_is_true(number, library)
     elif kind == "mountain car":
-        _physics_stay(number, subject)
+        _physics_stay(number, library)
     else:
-        _history_is_true(number, subject, *kind)
+        _history_is_true(number, library, *kind)
 
 
-def _history_is_true(number: int, subject: Subject, source: str, target: str) -> None:
+def _history_is_true(number: int, library: Library, source: str, target: str) -> None:
     env = Overwriting(source, Random(number).choice([4, 1_000, 26_000, 110_000]))
-    wrapped = subject.wrap(env, source, target)
+    wrapped = library.wrap(env, source, target)
     results, actions = [wrapped.reset()], []
     for step in range(20):
         actions.append(made_in(target, np.full(3, step, "float32")))
@@ -122,14 +122,14 @@ def _history_is_true(number: int, subject: Subject, source: str, target: str) ->
     assert not changed, f"{source} to {target}: {changed} actions of the agent's were changed"
 
 
-def _vector_history_is_true(number: int, subject: Subject) -> None:
+def _vector_history_is_true(number: int, library: Library) -> None:
     """A vector environment that was told not to copy."""
     target = NAMES[number // 9 % 3]
 
     def make() -> Any:
         return gym.vector.SyncVectorEnv([lambda: gym.make("Pendulum-v1")] * 2, copy=False)
 
-    bare, env = make(), subject.wrap(make(), "numpy", target)
+    bare, env = make(), library.wrap(make(), "numpy", target)
     truth, held = [raw(bare.reset(seed=number)[0])], [env.reset(seed=number)[0]]
     for step in range(20):
         action = np.full((2, 1), step / 10, "float32")
@@ -139,11 +139,11 @@ def _vector_history_is_true(number: int, subject: Subject) -> None:
     assert not wrong, f"vector environment to {target}: {wrong} of {len(held)} observations are wrong"
 
 
-def _physics_stay(number: int, subject: Subject) -> None:
+def _physics_stay(number: int, library: Library) -> None:
     """It returns its own state array, and the agent scales its observations in place."""
     target = ("numpy", "torch")[number // 9 % 2]
     bare, env = gym.make("MountainCarContinuous-v0"), gym.make("MountainCarContinuous-v0")
-    env = subject.wrap(env, "numpy", target)
+    env = library.wrap(env, "numpy", target)
     want, got = bare.reset(seed=number)[0], env.reset(seed=number)[0]
     for step in range(20):
         assert raw(got) == raw(want), f"mountain car to {target}: step {step} differs"
@@ -178,11 +178,11 @@ class Undecided(gym.Env[Any, Any]):
         return python if self.count % 2 else numpy, 1.0, False, False, {}
 
 
-def types_are_stable(number: int, subject: Subject) -> None:
+def types_are_stable(number: int, library: Library) -> None:
     """One entry in the cache of a jitted function over 1,000 steps."""
     name = ["undecided", *BUNDLED][number]
     env: Any = Undecided() if name == "undecided" else gym.make(name)
-    wrapped = subject.wrap(env, "numpy", "jax")
+    wrapped = library.wrap(env, "numpy", "jax")
     policy = jax.jit(lambda obs: jax.tree.map(lambda x: x + 1, obs))
     env.action_space.seed(number)
     obs, _ = wrapped.reset(seed=number)

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 import torch
 
-from reliability.goal import Goal
-from reliability.subjects import Subject
+from reliability.goals import Goal
+from reliability.libraries import Library
 
 CASES = ["after steps", "through an action", "in inference mode", "of JAX"]
 
@@ -51,11 +51,11 @@ def _gradient(observations: list[Any]) -> Any:
     return weight.grad
 
 
-def gradient_is_true(number: int, subject: Subject) -> None:
+def gradient_is_true(number: int, library: Library) -> None:
     case = CASES[number % len(CASES)]
     target = "jax" if case == "of JAX" else "torch"
     base = Buffer(number)
-    env = subject.wrap(base, "numpy", target)
+    env = library.wrap(base, "numpy", target)
     if case == "through an action":
         env.reset()
         weight = torch.full((3,), 1.0 + number % 7, requires_grad=True)

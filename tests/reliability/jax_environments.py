@@ -13,10 +13,10 @@ import numpy as np
 from gymnasium import spaces
 
 from arrayferry.envs import Interface, as_gymnasium, register_environment
-from arrayferry.wrappers import _kinds
-from envs.limited import GAMES, Params
-from reliability.goal import Goal
-from reliability.subjects import Subject
+from arrayferry.envs import adapters as adapters
+from envs.time_limited import GAMES, Params
+from reliability.goals import Goal
+from reliability.libraries import Library
 
 # ---- R28: environments draw from independent keys under every generator ----------------------------------
 
@@ -40,9 +40,9 @@ def _dice(env: _Dice, params: Any) -> Interface:
 
 
 def _made(count: int | None, mode: str) -> Any:
-    with patch.dict(_kinds._KINDS):
+    with patch.dict(adapters._adapters):
         register_environment(_Dice, _dice)
-        return as_gymnasium(_Dice(), count, autoreset_mode=mode)
+        return as_gymnasium(_Dice(), count, autoreset_mode=None if count is None else mode)
 
 
 @cache
@@ -50,7 +50,7 @@ def _kept(generator: str, custom: bool, partitionable: bool, count: int | None, 
     return _made(count, mode)
 
 
-def keys_are_independent(number: int, subject: Subject) -> None:
+def keys_are_independent(number: int, library: Library) -> None:
     """No two draws of any environments are the same, and each row has its own seed."""
     r = random.Random(number)
     generator, custom, partitionable = r.choice(_GENERATORS), r.random() < 0.5, r.random() < 0.5
@@ -77,16 +77,16 @@ _PACKAGED = ["CartPole-v1", "Breakout-MinAtar", "SpaceInvaders-MinAtar", "Catch-
 
 @cache
 def _game(name: str, limit: int) -> Any:
-    toys = {game.__name__: game for game in GAMES}
-    if name in toys:
-        return as_gymnasium((toys[name](), Params(max_steps_in_episode=limit)))
+    games = {game.__name__: game for game in GAMES}
+    if name in games:
+        return as_gymnasium((games[name](), Params(max_steps_in_episode=limit)))
     import gymnax
 
     env, params = gymnax.make(name)
     return as_gymnasium((env, params.replace(max_steps_in_episode=limit)))
 
 
-def limits_are_truncations(number: int, subject: Subject) -> None:
+def limits_are_truncations(number: int, library: Library) -> None:
     """An episode with a limit terminates where that without one does, and is truncated otherwise."""
     r = random.Random(number)
     names = [game.__name__ for game in GAMES] + (_PACKAGED if find_spec("gymnax") else [])

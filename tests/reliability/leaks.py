@@ -8,15 +8,15 @@ import sys
 import numpy as np
 import psutil
 
-from reliability.goal import Goal
-from reliability.subjects import Subject
+from reliability.goals import Goal
+from reliability.libraries import Library
 from reliability.values import ROUTES, made_in
 
 MEGABYTE = 1 << 20
 SAMPLES = 10
 
 
-def memory_stays(number: int, subject: Subject) -> None:
+def memory_stays(number: int, library: Library) -> None:
     """The first six trials are short, the others are the figure."""
     source, target = ROUTES[number % len(ROUTES)]
     conversions = 10_000 if number < len(ROUTES) else 100_000
@@ -25,7 +25,7 @@ def memory_stays(number: int, subject: Subject) -> None:
 
     def work(times: int) -> None:
         for _ in range(times):
-            subject.convert(value, target)
+            library.convert(value, target)
 
     work(conversions // 5)  # until all caches are filled
     gc.collect()

@@ -1,4 +1,4 @@
-"""The pages of the docs made of tests: `python -m reliability.pages` writes them, `--check` compares.
+"""The pages of the docs made of tests: `python -m reliability.pages` writes them.
 
 Each has a part between two marks; what stands around it is written by hand.
 """
@@ -77,8 +77,8 @@ def _peer(goal: dict[str, Any]) -> str:
 
 def refusals() -> str:
     """The table of all refusals, with what each really says."""
+    from reliability.raise_statements import ELSEWHERE, runs_elsewhere, sites
     from reliability.refusals import SECTIONS, refused
-    from reliability.sites import ELSEWHERE, runs_elsewhere, sites
 
     parts = [f"With torch {version('torch')} and JAX {version('jax')}."]
     for title, rows in SECTIONS.items():
@@ -108,13 +108,9 @@ PAGES: dict[str, Callable[[], str]] = {"refusals.md": refusals, "reliability.md"
 
 
 def main() -> None:
-    """Write the pages; or, with --check, name those that are not as they would be written."""
+    """Write the pages that are named, or all of them."""
     for name in [one for one in PAGES if one in sys.argv] or PAGES:
-        page = put(DOCS / name, PAGES[name]())
-        if "--check" not in sys.argv:
-            (DOCS / name).write_text(page, encoding="utf-8")
-        elif page != (DOCS / name).read_text(encoding="utf-8"):
-            sys.exit(f"docs/{name} is not current: python -m reliability.pages")
+        (DOCS / name).write_text(put(DOCS / name, PAGES[name]()), encoding="utf-8")
 
 
 if __name__ == "__main__":

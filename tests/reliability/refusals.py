@@ -18,17 +18,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
-from tensordict import TensorDict
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import arrayferry
 from arrayferry import Converter, FerryError, Source, Target, convert, wrappers
+from arrayferry._boundary.observations import stack_final
 from arrayferry._core import registry, type_cache
 from arrayferry._in_jit.declared import part_of_example, part_of_space
 from arrayferry._in_jit.host import Host
 from arrayferry._in_jit.turns import STATE
 from arrayferry.envs import (
+    EnvAdapter,
     Interface,
+    adapters,
     as_gymnasium,
     as_parallel,
     brax,
@@ -38,16 +40,19 @@ from arrayferry.envs import (
     register_environment,
 )
 from arrayferry.envs._spaces import from_gymnax, members_of, space_of
+from arrayferry.envs.simulators.batches import five_values, two_values
+from arrayferry.envs.simulators.unknown import describe_vec_env
+from arrayferry.learners import sb3_vec_env, tensordict_env
 from arrayferry.spaces.casting import cast_to_space
 from arrayferry.testing import at_offset
-from arrayferry.wrappers import _kinds, _watch
-from arrayferry.wrappers._autoreset import with_dense_final
-from arrayferry.wrappers._context import ArrayContext
+from arrayferry.wrappers import watch
+from arrayferry.wrappers._compute.array_context import ArrayContext
 from arrayferry.wrappers.pettingzoo import AECArrayConversion, ParallelArrayConversion
-from envs.walk import Walk, interface
-from made import TARGET, Made
+from envs.line_walk import Walk, interface
+from envs.simulators import toys
+from helpers.frameworks import TARGET, FakeFramework
+from helpers.pettingzoo_envs import ThreeAgents, aec
 from reliability.inputs import INPUTS, REFUSALS, _on_two, _read_only
-from zoo import Zoo, aec
 
 Call = Callable[[], Any]
 
@@ -110,7 +115,7 @@ def _failing(*_: Any) -> Any:
     raise RuntimeError("out of memory")
 
 
-_WITHOUT_ARRAY_API = Made(
+_WITHOUT_ARRAY_API = FakeFramework(
     "bytes",
     modules=("builtins",),
     target=Target(take=lambda array: array.tobytes(), dtypes=lambda: frozenset({"uint8"})),
@@ -121,7 +126,7 @@ def _with_framework(call: Call, **changes: Any) -> Call:
     """Call with a framework of its own in the registry: NumPy without its shortcuts, and with changes."""
 
     def registered() -> None:
-        arrayferry.register_framework(Made("mylib", **changes))
+        arrayferry.register_framework(FakeFramework("mylib", **changes))
         try:
             call()
         finally:
@@ -133,7 +138,7 @@ def _with_framework(call: Call, **changes: Any) -> Call:
 
 def _with_a_plugin_that_is_called_torch() -> Any:
     plugin = type(
-        "Plugin", (), {"name": "mylib", "value": "mylib:FRAMEWORK", "load": lambda _: Made("torch")}
+        "Plugin", (), {"name": "mylib", "value": "mylib:FRAMEWORK", "load": lambda _: FakeFramework("torch")}
     )()
     with patch.object(registry, "_plugins", lambda: (plugin,)):
         return Converter("mylib")
@@ -186,8 +191,10 @@ STRUCTURES: dict[str, Call] = {
         {"x": convert(np.array([1e300]), "sparse")}, "sparse", dtypes={"float64": "bfloat16"}
     ),
     "register_container(no class, ...)": lambda: arrayferry.register_container("Pair", vars, vars),
-    'register_framework(name="torch")': lambda: arrayferry.register_framework(Made("torch")),
-    'register_framework(modules="mylib")': lambda: arrayferry.register_framework(Made(modules="mylib")),
+    'register_framework(name="torch")': lambda: arrayferry.register_framework(FakeFramework("torch")),
+    'register_framework(modules="mylib")': lambda: arrayferry.register_framework(
+        FakeFramework(modules="mylib")
+    ),
     "an entry point whose framework is called torch": _with_a_plugin_that_is_called_torch,
     "register_leaf(Walk, no function)": lambda: arrayferry.register_leaf(Walk, None),
     "register_leaf(what is registered, ...)": _registered_twice,
@@ -266,6 +273,12 @@ def _wrap_on_two(environments: int, *axes: str | None) -> Any:
     return arrayferry.wrap(vector, "jax", _on_two("x").sharding.update(spec=axes))
 
 
+def _lists() -> gym.Env[Any, Any]:
+    env = _single()
+    env.observation_space = gym.spaces.Sequence(gym.spaces.Box(-1, 1, (2,)))
+    return env
+
+
 def _in_fake_mode() -> Any:
     with FakeTensorMode():
         return convert(F4.copy(), "torch")
@@ -288,6 +301,9 @@ OPTIONS: dict[str, Call] = {
     ),
     "three environments on two devices": lambda: _wrap_on_two(3, "x"),
     "a sharding of another axis than that of the environments": lambda: _wrap_on_two(4, None, "x"),
+    "observations of any length on two devices": lambda: arrayferry.wrap(
+        gym.vector.SyncVectorEnv([_lists] * 2), "jax", _on_two("x").sharding
+    ),
     "env_device=object()": lambda: arrayferry.wrap(_single(), "numpy", env_device=object()),
     "torch in FakeTensorMode": _in_fake_mode,
     "JAX in a forked process, where it had started before": _as_if_forked,
@@ -327,9 +343,11 @@ class _WithText(_Odd):
     observation_space = gym.spaces.Dict(word=gym.spaces.Text(5))
 
 
-class _WithXla(_Odd):
-    def xla(self) -> Any:
-        """As EnvPool has it."""
+class GymnasiumEnvPoolMixin(gym.vector.VectorEnv[Any, Any, Any]):
+    """The class from which EnvPool's environments derive."""
+
+
+GymnasiumEnvPoolMixin.__module__ = "envpool.python"
 
 
 def _step(*result: Any) -> Call:
@@ -354,22 +372,31 @@ def _tensordict_on_a_mesh() -> Any:
     torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
     try:
         mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
-        arrayferry.wrap(_vector(), "torch", (mesh, [torch.distributed.tensor.Shard(0)]), as_tensordict=True)
+        tensordict_env(_vector(), (mesh, [torch.distributed.tensor.Shard(0)]))
     finally:
         torch.distributed.destroy_process_group()
 
 
 def _without_tensordict() -> Any:
     with patch.dict(sys.modules, {"tensordict": None}):
-        arrayferry.wrap(_single(), "torch", as_tensordict=True)
+        sys.modules.pop("arrayferry.learners._tensordict", None)
+        tensordict_env(_single())
 
 
 def _sanitize_by_variable() -> Any:
     with patch.dict(os.environ, ARRAYFERRY_SANITIZE="on"):
-        _watch._from_environment()
+        watch._from_environment()
 
 
 ENVIRONMENTS: dict[str, Call] = {
+    "wrap(wrapper for single environments around a vector environment)": lambda: arrayferry.wrap(
+        gym.Wrapper(type("GymnasiumEnvPoolMixin", (gym.Env,), {"__module__": "envpool.python"})()),
+        "numpy",
+    ),
+    "set_state(what is no state of these environments)": lambda: _walk(2, "SameStep").set_state(((), ())),
+    "wrap(env, autoreset_mode=...) of a Gymnasium environment": lambda: arrayferry.wrap(
+        gym.make("CartPole-v1"), "numpy", autoreset_mode="SameStep"
+    ),
     "wrap(env, num_envs=...) of a Gymnasium environment": lambda: arrayferry.wrap(
         gym.make("CartPole-v1"), "numpy", num_envs=4
     ),
@@ -378,14 +405,11 @@ ENVIRONMENTS: dict[str, Call] = {
         _single(), "numpy", dense_final=True
     ),
     "wrap(vector environment, scalars=...)": lambda: arrayferry.wrap(_vector(), "numpy", scalars="target"),
-    'wrap(env, "numpy", as_tensordict=True)': lambda: arrayferry.wrap(_single(), "numpy", as_tensordict=True),
-    "as_tensordict=True without tensordict": _without_tensordict,
-    "as_tensordict=True with a device mesh": _tensordict_on_a_mesh,
-    "as_tensordict=True, an action without its entry": lambda: arrayferry.wrap(
-        _single(), "torch", as_tensordict=True
-    ).step(TensorDict({"act": torch.tensor(1)})),
-    "as_tensordict=True, a key that is no text": lambda: arrayferry.wrap(
-        _Odd({1: np.zeros(2)}, 1.0, False, False, {}), "torch", as_tensordict=True
+    "learners.tensordict_env without tensordict": _without_tensordict,
+    "learners.tensordict_env with a device mesh": _tensordict_on_a_mesh,
+    "learners.tensordict_env, many agents": lambda: tensordict_env(ThreeAgents()),  # type: ignore[arg-type]
+    "learners.tensordict_env, a key that is no text": lambda: tensordict_env(
+        _Odd({1: np.zeros(2)}, 1.0, False, False, {})
     ).step(0),
     'wrap(env, spaces="both")': lambda: arrayferry.wrap(_single(), "numpy", spaces="both"),
     'wrap(env, sanitize="yes")': lambda: arrayferry.wrap(_single(), "numpy", sanitize="yes"),
@@ -406,17 +430,17 @@ ENVIRONMENTS: dict[str, Call] = {
     "an observation that its space's dtype does not hold": lambda: arrayferry.wrap(
         _Odd(np.array([0.5, 1e300]), 1.0, False, False, {}), "numpy", dtypes="space"
     ).step(0),
-    "a final observation of another shape, dense_final=True": lambda: with_dense_final(
+    "a final observation of another shape, dense_final=True": lambda: stack_final(
         _vector(), (np.zeros((1, 4)), [1.0], [True], [False], {"final_obs": _objects(np.zeros(3, "f4"))})
     ),
-    "a masked final observation, dense_final=True": lambda: with_dense_final(
+    "a masked final observation, dense_final=True": lambda: stack_final(
         _vector(), (np.zeros((1, 4)), [1.0], [True], [False], {"final_obs": [np.ma.masked_all(4, "f4")]})
     ),
     "wrappers.pettingzoo.ParallelArrayConversion(AEC environment)": lambda: ParallelArrayConversion(
         aec(), "numpy", "numpy"
     ),
     "wrappers.pettingzoo.AECArrayConversion(parallel environment)": lambda: AECArrayConversion(
-        Zoo(), "numpy", "numpy"
+        ThreeAgents(), "numpy", "numpy"
     ),
     "a reward is a text": _step(np.zeros(2), "1e3", False, False, {}),
     "a reward that a float would round": _step(np.zeros(2), 2**53 + 1, False, False, {}),
@@ -473,8 +497,8 @@ IN_JIT: dict[str, Call] = {
     "in_jit(vector environment, autoreset=True), which resets in the next step": lambda: arrayferry.in_jit(
         gym.make_vec("CartPole-v1", 2, "sync"), autoreset=True
     ),
-    "in_jit(an environment of EnvPool)": lambda: arrayferry.in_jit(_WithXla()),
-    "in_jit(an environment of many agents)": lambda: arrayferry.in_jit(Zoo()),  # type: ignore[arg-type]
+    "in_jit(an environment of EnvPool)": lambda: arrayferry.in_jit(GymnasiumEnvPoolMixin()),
+    "in_jit(an environment of many agents)": lambda: arrayferry.in_jit(ThreeAgents()),  # type: ignore[arg-type]
     "jax.vmap(reset)": _traced(lambda reset, step: jax.vmap(reset)(jax.random.split(jax.random.key(0)))),
     "jax.shard_map of reset": _traced(
         lambda reset, step: jax.shard_map(
@@ -505,9 +529,9 @@ IN_JIT: dict[str, Call] = {
 }
 
 
-def _walk(num_envs: int | None = None, autoreset_mode: str = "SameStep", **options: bool) -> Any:
+def _walk(num_envs: int | None = None, autoreset_mode: str | None = None, **options: bool) -> Any:
     """An environment written in JAX, known only as long as it takes to make it."""
-    with patch.dict(_kinds._KINDS):
+    with patch.dict(adapters._adapters):
         register_environment(Walk, interface, replace=True)
         return as_gymnasium(Walk(**options), num_envs, autoreset_mode=autoreset_mode)
 
@@ -526,7 +550,7 @@ def _with_another_x64() -> Any:
 
 def _walk_with(make: Callable[[Any], Any] = as_gymnasium, **changes: Any) -> Any:
     """The same environment with other fields in its interface."""
-    with patch.dict(_kinds._KINDS), patch("arrayferry.envs.find_spec", lambda name: name):
+    with patch.dict(adapters._adapters), patch("arrayferry.envs.opening.find_spec", lambda name: name):
         changed = lambda env, params: replace(interface(env, params), **changes)  # noqa: E731
         register_environment(Walk, changed, replace=True)
         return make(Walk())
@@ -541,14 +565,14 @@ def _with_another_shape() -> Any:
 
 
 def _walk_with_agents() -> Any:
-    with patch.dict(_kinds._KINDS), patch("arrayferry.envs.find_spec", lambda name: name):
+    with patch.dict(adapters._adapters), patch("arrayferry.envs.opening.find_spec", lambda name: name):
         register_environment(Walk, interface, replace=True)
         return as_parallel(Walk())
 
 
 def _without_shimmy() -> Any:
     with patch.dict(sys.modules, shimmy=None):
-        return dm_env.as_gymnasium(object())
+        return dm_env.open_any(object(), None, None, None)
 
 
 OTHER_INTERFACES: dict[str, Call] = {
@@ -592,11 +616,68 @@ OTHER_INTERFACES: dict[str, Call] = {
     "render() of a Jumanji environment whose viewer shows a window": lambda: jumanji._drawn(
         SimpleNamespace(render=lambda state: None, unwrapped=None), None
     ),
-    "wrap(FunctionalJaxVectorEnv, num_envs=...)": lambda: func_env.as_fused(
-        type("FunctionalJaxVectorEnv", (), {"num_envs": 1})(), 4
+    'register_environment(Env, EnvAdapter("vector", open="function"))': lambda: EnvAdapter(
+        "vector", open="function"
     ),
-    "wrap(dm_env environment, num_envs=...)": lambda: dm_env.as_gymnasium(object(), 4),
+    "register_environment(Env, EnvAdapter(None))": lambda: EnvAdapter(None),
+    "register_environment(Env, EnvAdapter(..., calls=...))": lambda: EnvAdapter(
+        "vector", calls={"send": ("actions", None)}
+    ),
+    'as_gymnasium(env, autoreset_mode="SameStep") of a single environment': lambda: _walk(
+        None, autoreset_mode="SameStep"
+    ),
+    'as_gymnasium(dm_env environment, render_mode="human")': lambda: as_gymnasium(
+        type("Environment", (), {"__module__": "dm_env"})(), render_mode="human"
+    ),
+    "wrap(FunctionalJaxVectorEnv, num_envs=...)": lambda: func_env.open_fused(
+        type("FunctionalJaxVectorEnv", (), {"unwrapped": print})(), None, 4, None
+    ),
+    "wrap(dm_env environment, num_envs=...)": lambda: dm_env.open_any(object(), None, 4, None),
     "wrap(dm_env environment) without Shimmy": _without_shimmy,
+}
+
+
+def _open(kind: str, limits: Any = (3, 4), **options: Any) -> Any:
+    return as_gymnasium(getattr(toys, kind)([*limits]), **options)
+
+
+def _step(kind: str) -> Any:
+    envs = _open(kind)
+    envs.reset()
+    return envs.step(torch.zeros(2, 2))
+
+
+def _actionless() -> Any:
+    simulator = SimpleNamespace(num_envs=2, is_vector_env=True, step=print, reset=print)
+    return as_gymnasium(simulator, autoreset_mode="SameStep")
+
+
+SIMULATORS: dict[str, Call] = {
+    "wrap(simulator of an unknown class)": lambda: _open("Unknown"),
+    "wrap(simulator, num_envs=...)": lambda: _open("DirectRLEnv", num_envs=2),
+    "wrap(simulator, autoreset_mode=...) in a mode that it does not have": lambda: _open(
+        "Go2Env", autoreset_mode="Disabled"
+    ),
+    "as_gymnasium(simulator, final_obs=True) without any": lambda: _open("Go2Env", final_obs=True),
+    "wrap(ManiSkill environment that is rebuilt)": lambda: as_gymnasium(toys.BaseEnv([3, 4], 1)),
+    "wrap(vector wrapper around a simulator)": lambda: as_gymnasium(
+        gym.vector.VectorWrapper(toys.ManiSkillVectorEnv(toys.BaseEnv([3, 4])))
+    ),
+    "wrap(simulator without an action space)": _actionless,
+    "wrap(VecEnv without a reset)": lambda: describe_vec_env(SimpleNamespace(), None, None),
+    "a simulator whose reset returns something else": lambda: two_values("Sim", (0, 1, 2), 2),
+    "a simulator whose observation has other rows": lambda: two_values("Sim", np.zeros((3, 4)), 2),
+    "a simulator whose step returns something else": lambda: five_values("Sim", (0, 1), 2),
+    "a simulator whose step returns five other values": lambda: _step("LeggedEnv"),
+    "reset(seed=[...]) of a simulator with one seed": lambda: _open("DirectRLEnv").reset(seed=[1, 2]),
+    "reset(options=...) of a simulator without options": lambda: _open("Go2Env").reset(options={"at": 1}),
+    "a reset_mask for a simulator that resets as a whole": lambda: [
+        envs := _open("DirectRLEnv"),
+        envs.reset(),
+        envs.reset(options={"reset_mask": np.array([True, False])}),
+    ],
+    "sb3_vec_env(simulator with actions of any size)": lambda: sb3_vec_env(_open("ManagerBasedRlEnv")),
+    "sb3_vec_env(simulator without final observations)": lambda: sb3_vec_env(_open("DirectRLEnv")),
 }
 
 SECTIONS: dict[str, dict[str, Call]] = {
@@ -608,6 +689,7 @@ SECTIONS: dict[str, dict[str, Call]] = {
     "Environments": ENVIRONMENTS,
     "Inside `jax.jit`, where the last six come as a `JaxRuntimeError` with this message": IN_JIT,
     "Environments of other interfaces": OTHER_INTERFACES,
+    "Batched simulators": SIMULATORS,
 }
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import replace
 
 import pytest
 
-from reliability.child import run, run_here
-from reliability.goal import Goal, upper_bound
-from reliability.goals import NAMES, find_goal
-from reliability.subjects import OURS, THEIRS
+from reliability.goals import NAMES, Goal, find_goal, upper_bound
+from reliability.libraries import ARRAYFERRY, GYMNASIUM
+from reliability.trials import run, run_here
 
 
 def goal_of(name):
@@ -20,8 +18,8 @@ def goal_of(name):
     return find_goal(name)
 
 
-# Whose trials are tests of their own: each counter-example of R16, and each canary of R17.
-ELSEWHERE = {"R16": "core/test_ownership.py", "R17": "test_canaries.py"}
+# Whose trials are tests of their own: each counter-example of R16, and each assumption of R17.
+ELSEWHERE = {"R16": "core/test_ownership.py", "R17": "test_framework_assumptions.py"}
 
 
 # Whose trials are made with what older versions do not have: shifts of 0-d uint64s, and jax.new_ref.
@@ -39,7 +37,7 @@ NEEDS = {"R9": "numpy>=2", "R10": "jax>=0.8"}
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 def test_goal_holds(name):
     goal = goal_of(name)
-    outcome = (run if goal.isolated else run_here)(goal, goal.thin, OURS)
+    outcome = (run if goal.isolated else run_here)(goal, goal.thin, ARRAYFERRY)
     assert outcome.failures == []
     assert outcome.trials == goal.thin
 
@@ -60,13 +58,13 @@ MISSED = {"R3": 6, "R9": 60, "R11": 20, "R12": 2, "R13": 2, "R14": 4}
 @pytest.mark.parametrize("name", MISSED)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 def test_goal_can_be_missed(name):
-    assert run(goal_of(name), MISSED[name], THEIRS).failures
+    assert run(goal_of(name), MISSED[name], GYMNASIUM).failures
 
 
 # --- the harness
 
 
-def dies(number, subject):
+def dies(number, library):
     if number == 1:
         os.abort()
     if number == 2:
@@ -81,12 +79,12 @@ HARNESS = Goal(name="R0", title="", trial=dies, unit="", full=5, thin=5, isolate
 def test_a_death_is_the_failure_of_one_trial(tmp_path):
     """A child that dies is replaced by one that goes on behind."""
     code = (
-        "from reliability import child, goals, test_goals\n"
+        "from reliability import goals, test_goals, trials\n"
         "goals.find_goal = lambda name: test_goals.HARNESS\n"
-        "child.main()\n"
+        "trials.main()\n"
     )
-    (tmp_path / "child.py").write_text(code)
-    outcome = run(HARNESS, 5, OURS, program=[str(tmp_path / "child.py")])
+    (tmp_path / "program.py").write_text(code)
+    outcome = run(HARNESS, 5, ARRAYFERRY, program=[str(tmp_path / "program.py")])
     assert outcome.trials == 5
     assert outcome.failures == [
         "trial 1: died of SIGABRT",
@@ -96,15 +94,15 @@ def test_a_death_is_the_failure_of_one_trial(tmp_path):
 
 
 def test_a_trial_that_hangs_is_a_failure(tmp_path):
-    (tmp_path / "child.py").write_text("import time\nprint('\"\"', flush=True)\ntime.sleep(600)\n")
-    outcome = run(replace(HARNESS, patience=3), 2, OURS, program=[str(tmp_path / "child.py")])
+    (tmp_path / "program.py").write_text("import time\nprint('\"\"', flush=True)\ntime.sleep(600)\n")
+    outcome = run(replace(HARNESS, patience=3), 2, ARRAYFERRY, program=[str(tmp_path / "program.py")])
     assert outcome.failures == ["trial 1: no answer for 3 s"]
 
 
 def test_a_child_that_does_not_start_is_no_failure_but_an_error(tmp_path):
-    (tmp_path / "child.py").write_text("raise SystemExit(1)\n")
+    (tmp_path / "program.py").write_text("raise SystemExit(1)\n")
     with pytest.raises(RuntimeError, match="this does not start"):
-        run(HARNESS, 2, OURS, program=[str(tmp_path / "child.py")])
+        run(HARNESS, 2, ARRAYFERRY, program=[str(tmp_path / "program.py")])
 
 
 # --- the bound
@@ -112,16 +110,7 @@ def test_a_child_that_does_not_start_is_no_failure_but_an_error(tmp_path):
 
 @pytest.mark.parametrize("trials", [10, 300, 60_000])
 def test_bound_without_a_failure_is_about_three_in_n(trials):
+    pytest.importorskip("scipy")
     assert upper_bound(0, trials) == pytest.approx(1 - 0.05 ** (1 / trials), rel=1e-9)
     assert upper_bound(0, trials) == pytest.approx(3 / trials, rel=0.15)
-
-
-@pytest.mark.parametrize(("failures", "trials"), [(1, 50), (7, 390), (59, 60), (3, 10_000)])
-def test_bound_is_where_so_few_failures_have_a_chance_of_5_percent(failures, trials):
-    rate = upper_bound(failures, trials)
-    chance = sum(math.comb(trials, k) * rate**k * (1 - rate) ** (trials - k) for k in range(failures + 1))
-    assert chance == pytest.approx(0.05, rel=1e-6)
-
-
-def test_bound_if_all_fail():
-    assert upper_bound(5, 5) == 1
+    assert upper_bound(trials, trials) == 1

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib.metadata import version
 
 import pytest
 
-from reliability.child import SOURCE, TESTS
 from reliability.pages import BEGIN, DOCS, END, RESULTS, put, reliability
+from reliability.trials import SOURCE, TESTS
 
 for needed in ("torch", "jax", "dask", "sparse", "array_api_strict", "mlx", "tensordict"):
     pytest.importorskip(needed)
@@ -36,30 +37,44 @@ def test_every_bad_input_becomes_what_the_table_says():
     assert len(INPUTS) >= 90
 
 
-MISSING = """
-import reliability.inputs
+# All rows run in one process, which then has what it takes to write the page.
+REFUSALS = """
+import json, reliability.inputs
+from reliability.pages import DOCS, put, refusals
+from reliability.raise_statements import raised_in, runs_elsewhere, sites
 from reliability.refusals import SECTIONS, refused
-from reliability.sites import raised_in, runs_elsewhere, sites
-errors = [(what, refused(call)) for rows in SECTIONS.values() for what, call in rows.items()]
-seen = {raised_in(error) for _, error in errors}
-print({(one.file, one.function) for one in sites() if not runs_elsewhere(one)} - seen)
-print([what for what, error in errors if not error.hint])
-print(len(list(sites())) > 50)
+errors = {what: refused(call) for rows in SECTIONS.values() for what, call in rows.items()}
+seen = {raised_in(error) for error in errors.values()}
+places = {(one.file, one.function) for one in sites() if not runs_elsewhere(one)}
+print(json.dumps({
+    "places": len(places),
+    "without a row": sorted(places - seen),
+    "without a hint": [what for what, error in errors.items() if not error.hint],
+    "page": put(DOCS / "refusals.md", refusals()),
+}))
 """
 
 
-@pytest.mark.needs("jax>=0.8")  # jax.new_ref
-def test_every_refusal_in_the_source_has_a_row():
-    assert run("-c", MISSING).stdout == "set()\n[]\nTrue\n"
-
-
-def test_page_of_refusals_is_current():
-    page = (DOCS / "refusals.md").read_text(encoding="utf-8")
-    versions = f"With torch {version('torch')} and JAX {version('jax')}."
-    if versions not in page:
-        pytest.skip("messages of other versions of the frameworks")
-    done = run("-m", "reliability.pages", "--check", "refusals.md")
+@pytest.fixture(scope="module")
+def refusals():
+    done = run("-c", REFUSALS)
     assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.needs("jax>=0.8")  # jax.new_ref
+def test_every_refusal_in_the_source_has_a_row(refusals):
+    assert refusals["without a row"] == []
+    assert refusals["without a hint"] == []
+    assert refusals["places"] > 50
+
+
+@pytest.mark.needs("jax>=0.8")
+def test_page_of_refusals_is_current(refusals):
+    page = (DOCS / "refusals.md").read_text(encoding="utf-8")
+    if f"With torch {version('torch')} and JAX {version('jax')}." not in page:
+        pytest.skip("messages of other versions of the frameworks")
+    assert refusals["page"] == page, "python -m reliability.pages"
 
 
 def test_page_of_figures_is_made_of_the_file():

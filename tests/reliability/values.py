@@ -14,7 +14,7 @@ import torch
 import arrayferry
 from arrayferry._core.registry import find_framework
 from arrayferry.testing import LAYOUTS, edges
-from structures import CONTAINERS
+from helpers.structures import CONTAINERS
 
 NAMES = ("numpy", "torch", "jax")
 ROUTES = list(permutations(NAMES, 2))

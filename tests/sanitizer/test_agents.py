@@ -18,12 +18,12 @@ pytest.importorskip("pettingzoo")
 from pettingzoo import AECEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 
-from zoo import Told, Zoo, aec
+from helpers.pettingzoo_envs import ThreeAgents, Told, aec
 
-MAKERS = pytest.mark.parametrize("make", [Zoo, aec], ids=["parallel", "aec"])
+MAKERS = pytest.mark.parametrize("make", [ThreeAgents, aec], ids=["parallel", "aec"])
 
 
-class Broken(Zoo):
+class Broken(ThreeAgents):
     """Returns NaN from its third step on."""
 
     def _observe(self, agent: str) -> Any:
@@ -33,7 +33,7 @@ class Broken(Zoo):
         return seen
 
 
-class Reusing(Zoo):
+class Reusing(ThreeAgents):
     """Writes each observation of an agent into the same memory."""
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ def test_whatever_passes_in_turns_is_watched(spoilt: str, read: Any) -> None:
 
 
 def test_the_state_of_agents_in_parallel_is_watched() -> None:
-    class Stated(Zoo):
+    class Stated(ThreeAgents):
         def state(self) -> Any:
             return np.full(3, np.nan)
 
@@ -170,7 +170,7 @@ def test_a_seed_by_position(make: Any) -> None:
         env.env.reset(1)
 
 
-class Late(Zoo):
+class Late(ThreeAgents):
     """An agent joins in the third step, with a NaN."""
 
     def step(self, actions: Any) -> Any:

@@ -11,7 +11,7 @@ import pytest
 
 import arrayferry
 from arrayferry.sanitizer import Sanitizer, VectorSanitizer
-from toys import Counter, Scripted
+from helpers.envs import Counter, Scripted
 
 
 def is_watched(**options: Any) -> Any:

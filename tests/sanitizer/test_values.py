@@ -14,8 +14,8 @@ from gymnasium import spaces
 
 import arrayferry
 from arrayferry.sanitizer import SanitizerWarning
+from helpers.envs import BOX, Recorder, Scripted
 from sanitizer.helpers import NAN, ZERO, found, step_of, worse
-from toys import BOX, Recorder, Scripted
 
 
 def test_a_leaf_changes_its_dtype_shape_or_framework() -> None:

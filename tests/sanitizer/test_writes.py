@@ -13,8 +13,8 @@ from gymnasium import spaces
 
 import arrayferry
 from arrayferry.sanitizer import SanitizerWarning
+from helpers.envs import BOX, Counter, Held, Recorder, Reusing
 from sanitizer.helpers import ACTION, FRESH, found, worse
-from toys import BOX, Counter, Held, Recorder, Reusing
 
 # Those that write into shared memory.
 writable = pytest.mark.parametrize("agent", ["numpy", "torch"])

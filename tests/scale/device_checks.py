@@ -1,4 +1,4 @@
-"""What one process with eight devices must do; run by `test_global.py` in a process of its own."""
+"""What one process with eight devices must do; run by `test_global_arrays.py` in a process of its own."""
 
 from __future__ import annotations
 
@@ -138,19 +138,19 @@ def infos_stay_on_one_device() -> None:
 
 def what_has_no_rows_goes_to_one_device() -> None:
     box = spaces.Box(-1, 1, (8,), np.float32)
-    parts = {"rows": box, "number": box, "mask": box, "any": spaces.Sequence(box, stack=True)}
+    parts = {"rows": box, "number": box, "mask": box}
     shown = {
         "rows": np.zeros((ROWS, 8), np.float32),
         "number": np.float32(1),
         "mask": np.zeros((8, ROWS), bool),
-        "any": tuple(np.full((ROWS, 8), row, np.float32) for row in range(ROWS)),  # ROWS long by accident
     }
-    for spare in {}, {"more": np.zeros(ROWS)}:  # not what the space says: then nothing is known of it
-        obs, _ = arrayferry.wrap(_Shown(parts, shown | spare), "jax", EIGHT).reset()
-        assert spare or obs.pop("rows").sharding == EIGHT
-        assert len(obs["any"]) == ROWS
-        assert (obs["any"][3] == 3).all()
-        assert all(leaf.devices() == {jax.devices()[0]} for leaf in jax.tree.leaves(obs))
+    obs, _ = arrayferry.wrap(_Shown(parts, shown), "jax", EIGHT).reset()
+    assert obs.pop("rows").sharding == EIGHT
+    assert all(leaf.devices() == {jax.devices()[0]} for leaf in jax.tree.leaves(obs))
+    # An array in a sequence may have as many rows as there are environments, by accident.
+    for any_length in spaces.Sequence(box, stack=True), spaces.Graph(box, None):
+        many = _Shown(parts | {"any": spaces.Tuple([any_length])}, {})
+        _refused(lambda: arrayferry.wrap(many, "jax", EIGHT), "not arrays with a row", kind=FerryError)  # noqa: B023
     text = arrayferry.wrap(
         _Shown({"a": spaces.Text(3), "b": box}, {"a": ("x",) * ROWS, "b": shown["rows"]}), "jax", EIGHT
     )

@@ -61,7 +61,7 @@ def stay() -> None:
 
 
 def make(context: str, how: str = "steps", **options: Any) -> ProcessVectorEnv:
-    envs = ProcessVectorEnv([lambda: Stubborn(how)] * 2, 2, context, **options)
+    envs = ProcessVectorEnv([lambda: Stubborn(how)] * 2, workers=2, context=context, **options)
     envs.reset(seed=0)
     print("workers", *envs.call("pid"), flush=True)
     return envs

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import arrayferry
+from arrayferry.learners import tensordict_env
 from arrayferry.scale import process_seed
 from scale.episodes import SEED, make, policy, record
 
@@ -160,9 +161,7 @@ class Torch:
                 make(ROWS), "torch", (mesh, shard * 2)
             ),
             "pass a list": lambda: arrayferry.wrap(make(ROWS), "torch", (mesh, Shard(0))),
-            "with a device mesh": lambda: arrayferry.wrap(
-                make(ROWS), "torch", self.device, as_tensordict=True
-            ),
+            "with a device mesh": lambda: tensordict_env(make(ROWS), self.device),
             "does not hold its rows": lambda: envs.step(columns),
             "does not hold its rows of a DTensor of shape (2,)": lambda: envs.step(few),
         }

@@ -192,7 +192,8 @@ def assert_same(found: Any, expected: Any) -> None:
 
 
 def make(mode: AutoresetMode = NEXT_STEP, context: str = "forkserver", **options: Any) -> ProcessVectorEnv:
-    return ProcessVectorEnv(env_fns(), WORKERS, context, autoreset_mode=mode, max_faults=1000, **options)
+    options = {"workers": WORKERS, "context": context, "max_faults": 1000, **options}
+    return ProcessVectorEnv(env_fns(), autoreset_mode=mode, **options)
 
 
 def prepare(envs: Any, is_dead: bool) -> None:

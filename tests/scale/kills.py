@@ -133,8 +133,8 @@ def run(context: str, mode: AutoresetMode, kills: int, seed: int = 0) -> dict[st
     """Step until that many workers were killed and have been replaced."""
     envs = ProcessVectorEnv(
         [lambda index=index: Counter(index) for index in range(NUM_ENVS)],
-        WORKERS,
-        context,
+        workers=WORKERS,
+        context=context,
         autoreset_mode=mode,
         max_faults=1000,
     )

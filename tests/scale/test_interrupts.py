@@ -72,7 +72,7 @@ def test_a_second_interrupt_when_a_worker_is_killed(monkeypatch: pytest.MonkeyPa
     """Nobody takes what the worker, which is still alive, answers to the first request."""
     driver, file, kill = os.getpid(), tmp_path / "go on", BaseProcess.kill
     env_fns = [lambda index=index: Interrupts(index, driver, file) for index in range(4)]
-    envs, sync = interrupts.ProcessVectorEnv(env_fns, 2), SyncVectorEnv(env_fns)
+    envs, sync = interrupts.ProcessVectorEnv(env_fns, workers=2), SyncVectorEnv(env_fns)
 
     def interrupt(*_: Any) -> None:
         raise interrupts.Interrupted
@@ -105,7 +105,7 @@ def test_an_interrupt_leaves_no_worker(interrupt: Any) -> None:
 
 
 def test_a_worker_that_an_interrupt_has_cost_has_no_fault() -> None:
-    envs = interrupts.ProcessVectorEnv(interrupts.env_fns(), 2, max_faults=1)
+    envs = interrupts.ProcessVectorEnv(interrupts.env_fns(), workers=2, max_faults=1)
     try:
         for line in (80, 100):
             envs.reset(seed=0)

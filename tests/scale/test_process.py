@@ -23,7 +23,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import arrayferry
-from arrayferry.scale import ProcessVectorEnv, process
+from arrayferry.scale import ProcessVectorEnv
 
 if sys.platform == "win32":
     pytest.skip("workers start with forkserver here, and are stopped by signals", allow_module_level=True)
@@ -147,7 +147,7 @@ def make() -> Iterator[Any]:
     def make(
         env_fns: Any = None, workers: int = 2, context: str = "forkserver", **options: Any
     ) -> ProcessVectorEnv:
-        made.append(ProcessVectorEnv(env_fns or fns(), workers, context, **options))
+        made.append(ProcessVectorEnv(env_fns or fns(), workers=workers, context=context, **options))
         return made[-1]
 
     yield make
@@ -672,12 +672,17 @@ def test_disabled_needs_a_reset_of_all_that_are_lost(make: Any) -> None:
 
 
 def test_a_successor_that_dies_in_its_reset_is_told(make: Any) -> None:
-    envs = make(fns(kind=Dies), 2, autoreset_mode=DISABLED)
+    envs = make(fns(kind=Dies), 2, autoreset_mode=DISABLED, max_faults=10)
     envs.reset(seed=5)
     die(envs)
     os.kill(envs._workers[0]._process.pid, signal.SIGKILL)
-    _, infos = envs.reset(options={"reset_mask": np.array([True, False, False, False])})
-    assert infos["fault"].tolist() == [True, True, False, False]
+    envs.reset(options={"reset_mask": np.array([True, True, False, False])})
+    os.kill(envs._workers[0]._process.pid, signal.SIGKILL)
+    last, infos = envs.reset(options={"reset_mask": np.array([True, False, False, False])})
+    assert infos["fault"].tolist() == [True, False, False, False]
+    obs, _, _, truncated, infos = envs.step(np.zeros(4, int))  # the other one's episode was lost, too
+    assert infos["fault"].tolist() == truncated.tolist() == [False, True, False, False]
+    assert np.array_equal(obs[1], last[1])
     with pytest.raises(arrayferry.errors.UnsupportedError, match="whose episode is over"):
         envs.step(np.zeros(4, int))
 
@@ -823,7 +828,7 @@ gym.register("Own-v0", Env, disable_env_checker=True, order_enforce=False)
 if __name__ == "__main__":
     by_value, by_name = [Env, lambda: Env()], [lambda: gym.make("Own-v0").unwrapped] * 2
     for env_fns, workers in [(by_value, 1), (by_value, 2), (by_name, 2)]:
-        envs = ProcessVectorEnv(env_fns, workers, sys.argv[1])
+        envs = ProcessVectorEnv(env_fns, workers=workers, context=sys.argv[1])
         assert type(envs.single_observation_space) is OwnSpace, type(envs.single_observation_space)
         envs.reset(seed=0)
         assert envs.step(np.zeros(2, int))[1].tolist() == [1, 1]
@@ -908,11 +913,11 @@ def test_a_step_that_was_interrupted_is_over(make: Any, monkeypatch: pytest.Monk
     envs = make(workers=4)
     envs.reset(seed=0)
 
-    def interrupted(deadline: float) -> Any:
+    def interrupted(request: Any) -> Any:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(envs._workers[1], "answer", interrupted)
+        patch.setattr(envs._workers[1], "read", interrupted)
         with pytest.raises(KeyboardInterrupt):
             envs.step(np.zeros(4, int))
     with pytest.raises(arrayferry.FerryError, match="call reset"):
@@ -921,9 +926,16 @@ def test_a_step_that_was_interrupted_is_over(make: Any, monkeypatch: pytest.Monk
     assert envs.step(np.zeros(4, int))[1].tolist() == [1 / 3] * 4
 
 
-def late(deadline: float) -> Any:
-    """What a worker answers that is not done in time, and goes on nevertheless."""
-    return "the worker did not answer in time"
+def make_late(worker: Any, patch: pytest.MonkeyPatch) -> None:
+    """Let a worker not be done in time, and go on nevertheless."""
+    first = worker._process
+
+    def trouble(now: float) -> Any:
+        return "the worker did not answer in time" if worker._process is first else None
+
+    confirm = worker.confirm
+    patch.setattr(worker, "confirm", lambda seconds: worker._process is not first and confirm(seconds))
+    patch.setattr(worker, "trouble", trouble)
 
 
 class Talks(Toy):
@@ -989,15 +1001,15 @@ def test_a_worker_that_is_late_is_killed_before_its_row_is_shown(
     envs = make(workers=4)
     envs.reset(seed=0)
     alive, worker = [], envs._workers[1]
-    show_last = worker.show_last
+    process, tell_fault = worker._process, envs._tell_fault
 
-    def shown(half: int) -> None:
-        alive.append(worker._process.is_alive())
-        show_last(half)
+    def tell(request: Any) -> None:
+        alive.append(process.is_alive())
+        tell_fault(request)
 
     with monkeypatch.context() as patch:
-        patch.setattr(worker, "answer", late)
-        patch.setattr(worker, "show_last", shown)
+        make_late(worker, patch)
+        patch.setattr(envs, "_tell_fault", tell)
         assert envs.step(np.zeros(4, int))[4]["fault"].tolist() == [False, True, False, False]
     assert alive == [False]
 
@@ -1007,11 +1019,9 @@ def test_an_error_in_a_fault_leaves_no_late_answer(make: Any, monkeypatch: pytes
     envs.reset(seed=0)
     with monkeypatch.context() as patch:
         for worker in envs._workers[1:3]:
-            patch.setattr(worker, "answer", late)
+            make_late(worker, patch)
         with pytest.raises(arrayferry.errors.WorkerError, match="the worker of environment 1 failed: "):
             envs.step(np.zeros(4, int))
-    with pytest.raises(arrayferry.errors.WorkerError, match="the worker of environment 2 failed: "):
-        envs.reset(seed=0)
     assert_equal(envs.reset(seed=11), SyncVectorEnv(fns()).reset(seed=11))
     assert envs.step(np.zeros(4, int))[1].tolist() == [1 / 3] * 4
 
@@ -1019,10 +1029,10 @@ def test_an_error_in_a_fault_leaves_no_late_answer(make: Any, monkeypatch: pytes
 def test_an_exception_is_raised_rather_than_another_worker_s_faults(
     make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    envs = make(fns(kind=Raises), 4, max_faults=1)
+    envs = make(fns(kind=Raises), 4)
     envs.reset(seed=0)
     with monkeypatch.context() as patch:
-        patch.setattr(envs._workers[2], "answer", late)
+        make_late(envs._workers[2], patch)
         with pytest.raises(KeyError, match="a wheel is off"):
             die(envs)
 
@@ -1031,15 +1041,17 @@ def test_an_exception_is_raised_rather_than_another_worker_s_faults(
 def test_an_interrupt_while_a_successor_resets(make: Any, monkeypatch: pytest.MonkeyPatch, ask: str) -> None:
     envs = make(workers=4, autoreset_mode=SAME_STEP)
     envs.reset(seed=0)
-    answers = iter(["the worker died"])
+    worker = envs._workers[1]
+    read, successors = worker.read, worker.successors
 
-    def interrupted(deadline: float) -> Any:
-        for answer in answers:
-            return answer
-        raise KeyboardInterrupt
+    def interrupted(request: Any) -> Any:
+        if worker.successors > successors:
+            raise KeyboardInterrupt
+        return read(request)
 
+    os.kill(worker._process.pid, signal.SIGKILL)
     with monkeypatch.context() as patch:
-        patch.setattr(envs._workers[1], "answer", interrupted)
+        patch.setattr(worker, "read", interrupted)
         with pytest.raises(KeyboardInterrupt):
             envs.step(np.zeros(4, int)) if ask == "step" else envs.reset()
     with pytest.raises(arrayferry.FerryError, match="call reset"):
@@ -1200,7 +1212,7 @@ def test_an_environment_s_own_error_is_no_fault(make: Any, kind: type[Exception]
     with pytest.raises(kind, match="no simulator"):
         envs.step(np.zeros(4, int))
     (tmp_path / "refuse").unlink()
-    assert envs.reset(seed=0)[1]["fault"].tolist() == [False, True, False, False]
+    assert "fault" not in envs.reset(seed=0)[1]  # which was told by the exception
 
 
 def test_an_answer_that_nobody_has_read_does_not_keep_a_worker_from_closing(
@@ -1225,7 +1237,7 @@ def test_an_answer_that_nobody_has_read_does_not_keep_a_worker_from_closing(
 
 def test_close_always_returns_and_leaves_no_process() -> None:
     for context in ("spawn", "forkserver"):
-        envs = ProcessVectorEnv(fns(kind=Hangs), 4, context, step_timeout=3)
+        envs = ProcessVectorEnv(fns(kind=Hangs), workers=4, context=context, step_timeout=3)
         envs.reset(seed=0)
         envs.step_async(np.array([0, 2, 0, 0]))
         processes = [worker._process for worker in envs._workers]
@@ -1248,7 +1260,7 @@ class Env(gym.Wrapper):
         *result, _ = self.env.step(action)
         return *result, {{"much": b"x" * 5_000_000}}
 {guard}
-    envs = ProcessVectorEnv([lambda: Env(gym.make("CartPole-v1"))] * 2, 2, {context!r})
+    envs = ProcessVectorEnv([lambda: Env(gym.make("CartPole-v1"))] * 2, workers=2, context={context!r})
     envs.reset(seed=0)
     for worker in envs._workers:
         semaphores = [one._semlock.name for one in (worker._channel.go, worker._channel.done)]
@@ -1267,7 +1279,6 @@ def run_script(folder: Path, context: str, guard: str, *arguments: str) -> Any:
     return subprocess.run([sys.executable, file, *arguments], capture_output=True, text=True, timeout=120)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("context", ["forkserver", "spawn"])
 def test_a_script_without_a_guard_is_told_what_to_write(tmp_path: Path, context: str) -> None:
     done = run_script(tmp_path, context, "if True:")
@@ -1296,14 +1307,14 @@ FORKS_JAX = """
 import gymnasium as gym, jax
 from arrayferry.scale import ProcessVectorEnv
 env_fns = [lambda: gym.make("CartPole-v1")] * 2
-ProcessVectorEnv(env_fns, 2, "fork").close()
+ProcessVectorEnv(env_fns, workers=2, context="fork").close()
 jax.numpy.ones(1) + 1
 try:
-    ProcessVectorEnv(env_fns, 2, "fork")
+    ProcessVectorEnv(env_fns, workers=2, context="fork")
 except ValueError as error:
     print(error)
 if __name__ == "__main__":
-    ProcessVectorEnv(env_fns, 2).close()
+    ProcessVectorEnv(env_fns, workers=2).close()
 """
 
 
@@ -1315,15 +1326,6 @@ def test_a_fork_after_jax_has_started_is_refused(run_python: Any) -> None:
     assert 'pass context="forkserver"' in done
 
 
-def test_what_the_user_lets_the_server_import_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    forkserver = pytest.importorskip("multiprocessing.forkserver")
-    monkeypatch.setattr(forkserver._forkserver, "_preload_modules", ["__main__", "json"])
-    process._preload()
-    process._preload()
-    assert forkserver._forkserver._preload_modules == ["__main__", "json", "arrayferry.scale._worker"]
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /dev/shm and /proc")
 @pytest.mark.parametrize("at", ["idle", "hang", "tell"])
 @pytest.mark.parametrize("context", ["fork", "forkserver", "spawn"])

@@ -1,6 +1,6 @@
 """`RayVectorEnv` returns what `SyncVectorEnv` returns, and goes on when an actor or a host dies.
 
-`make test-ray` runs this, and `make test-ray ARGS="-m stress"` the goals in full.
+`make test-with NAME=ray` runs this, and with `ARGS='-m "ray and stress"'` the goals in full.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from arrayferry.scale._actor import Actor, ActorTask
 from arrayferry.scale._pickling import pickled
 from arrayferry.scale._worker import Task
 from scale.infos import Tells, compare_infos
+from scale.test_async import compare_alone, receive
 from scale.test_process import (
     DISABLED,
     NEXT_STEP,
@@ -48,6 +49,7 @@ from test_docs import examples_of, run
 ray = pytest.importorskip("ray")
 
 pytestmark = [
+    pytest.mark.ray,
     pytest.mark.filterwarnings("ignore"),  # Ray's, about itself
     pytest.mark.usefixtures("ray_settings"),
 ]
@@ -61,7 +63,7 @@ def make(ray_cluster: None) -> Iterator[Any]:
     made: list[Any] = []
 
     def make(env_fns: Any = None, workers: int | None = 2, **options: Any) -> RayVectorEnv:
-        made.append(RayVectorEnv(env_fns or fns(), workers, **options))
+        made.append(RayVectorEnv(env_fns or fns(), workers=workers, **options))
         return made[-1]
 
     yield make
@@ -259,17 +261,24 @@ def test_a_large_observation_of_another_shape_is_refused_as_by_sync(make: Any) -
 def test_large_observations_are_stacked_by_the_driver_only() -> None:
     actor = Actor(ActorTask(Task(pickled(fns(kind=Large)), slice(0, 4), 4, NEXT_STEP), 1, 60, 3))
     actor.make()
-    message = actor.run(cloudpickle.dumps(("reset", ([0] * 4, None), {})))
+    message = actor.run(cloudpickle.dumps(("reset", ([0, 1, 2, 3], [0] * 4, None), {})))
     assert [len(part) for part in message[1:]] == [300_000] * 4
 
 
-def test_a_wrapper_takes_over_what_was_received(make: Any) -> None:
+def test_a_wrapper_takes_over_what_was_received(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     envs = make(fns(kind=Large))
     wrapped = arrayferry.wrap(envs, "torch")
+    addresses, observations = [], envs._observations
+
+    def stacked(rows: Any) -> Any:
+        obs = observations(rows)
+        addresses.append(obs.ctypes.data)
+        return obs
+
+    monkeypatch.setattr(envs, "_observations", stacked)
     for obs in (lambda: wrapped.reset(seed=0)[0], lambda: wrapped.step(torch.zeros(4, dtype=torch.int64))[0]):
-        address = envs._block.observations[0].ctypes.data
-        assert obs().data_ptr() == address
+        assert obs().data_ptr() == addresses.pop()
 
 
 def test_wrapped_for_torch(make: Any) -> None:
@@ -316,14 +325,14 @@ def test_answers_are_taken_as_they_arrive(make: Any, tmp_path: Path, monkeypatch
     envs.reset(seed=0)
     envs.set_attr("file", file)
     second = envs._workers[1]
-    answer = second.answer
+    finish = second.finish
 
-    def taken(deadline: float) -> Any:
-        found = answer(deadline)
+    def taken() -> Any:
+        request = finish()
         file.touch()
-        return found
+        return request
 
-    monkeypatch.setattr(second, "answer", taken)
+    monkeypatch.setattr(second, "finish", taken)
     sync = SyncVectorEnv(fns())
     sync.reset(seed=0)
     assert_equal(envs.step(ZEROS), sync.step(ZEROS))
@@ -602,7 +611,7 @@ def test_environments_that_are_dropped_end_their_actors(make: Any) -> None:
         def _misbehave(self) -> None:
             time.sleep(1000)
 
-    envs = RayVectorEnv(fns(kind=Sleeps), 2)
+    envs = RayVectorEnv(fns(kind=Sleeps), workers=2)
     envs.reset(seed=0)
     pids = set(envs.get_attr("pid"))
     envs.step_async(np.array([2, 0, 0, 0]))
@@ -658,6 +667,39 @@ def lines_of(call: Any, interrupted: int | None) -> int:
     finally:
         sys.settrace(None)
     return count
+
+
+# --- the first that are ready
+
+
+@pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP, DISABLED])
+@pytest.mark.parametrize("observes", ["dict", "sequence"])
+def test_each_sequence_is_that_of_the_environment_alone(
+    make: Any, observes: str, mode: AutoresetMode
+) -> None:
+    env_fns = fns(5, observes=observes)
+    compare_alone(make(env_fns, batch_size=2, autoreset_mode=mode), env_fns, batches=40)
+
+
+@pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP, DISABLED])
+def test_lost_actors_are_faults_of_their_environments(make: Any, mode: AutoresetMode) -> None:
+    envs = make(fns(kind=Dies), batch_size=1, autoreset_mode=mode, workers=4)
+    envs.async_reset(seed=5)
+    first = receive(envs, 4)
+    envs.send(np.array([0, 2, 0, 0]))
+    rows = receive(envs, 4)
+    assert [row[4].get("fault", False) for _, row in sorted(rows.items())] == [False, True, False, False]
+    assert rows[1][3].tolist() == [True]
+    last = rows[1][4]["final_obs"] if mode is SAME_STEP else rows[1][0][0]
+    assert np.array_equal(last, first[1][0][0])
+    times = envs.wait_times()
+    assert 0 < times.learner < times.total
+    assert 0 < times.workers < times.total
+
+
+def test_actors_with_several_cores_step_all_of_their_environments(make: Any) -> None:
+    with pytest.raises(arrayferry.errors.OptionError, match="pass 2 times as many workers"):
+        make(batch_size=2, actor_options={"num_cpus": 2})
 
 
 # --- clusters

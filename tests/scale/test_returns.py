@@ -56,7 +56,7 @@ def make() -> Iterator[Any]:
     made: list[Any] = []
 
     def make(odd: dict[str, Any], mode: AutoresetMode = NEXT_STEP) -> ProcessVectorEnv:
-        made.append(ProcessVectorEnv(fns(odd), 2, autoreset_mode=mode))
+        made.append(ProcessVectorEnv(fns(odd), workers=2, autoreset_mode=mode))
         return made[-1]
 
     yield make

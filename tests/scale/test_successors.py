@@ -42,7 +42,7 @@ class Picky(interrupts.Witness):
 
 
 def test_an_attribute_that_was_refused_is_not_set_again() -> None:
-    envs = ProcessVectorEnv([lambda: Picky(0)] * 2, 1)
+    envs = ProcessVectorEnv([lambda: Picky(0)] * 2, workers=1)
     try:
         envs.reset(seed=0)
         envs.set_attr("limit", [3, 4])
@@ -80,7 +80,7 @@ class Late(interrupts.Witness):
 
 @pytest.mark.parametrize("mode", list(interrupts.AutoresetMode))
 def test_an_attribute_that_needs_an_episode_is_set_after_the_reset(mode: Any) -> None:
-    envs = ProcessVectorEnv([lambda: Late(0)] * 3, 2, autoreset_mode=mode)
+    envs = ProcessVectorEnv([lambda: Late(0)] * 3, workers=2, autoreset_mode=mode)
     try:
         envs.reset(seed=0)
         envs.set_attr("speed", [3, 4, 5])
@@ -98,7 +98,7 @@ def test_an_attribute_that_needs_an_episode_is_set_after_the_reset(mode: Any) ->
 
 
 def test_an_attribute_that_a_successor_refuses_is_told_once(tmp_path: Any) -> None:
-    envs = ProcessVectorEnv([lambda: Late(0)], 1)
+    envs = ProcessVectorEnv([lambda: Late(0)], workers=1)
     try:
         envs.reset(seed=0)
         envs.set_attr("path", str(tmp_path / "file"))
@@ -134,7 +134,7 @@ def test_a_large_attribute_waits_until_its_worker_has_started() -> None:
             super().__init__(0)
             time.sleep(3)  # longer than a step may take
 
-    envs = ProcessVectorEnv([Slow], 1, step_timeout=2)
+    envs = ProcessVectorEnv([Slow], workers=1, step_timeout=2)
     try:
         envs.set_attr("track", np.zeros(1_000_000))
         interrupts.kill(envs, 0)

@@ -9,10 +9,10 @@ from gymnasium import spaces
 
 import arrayferry
 from arrayferry import Converter, convert
+from arrayferry._boundary.boundary import Boundary
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces import member_caster
-from arrayferry.wrappers._boundary import Boundary
-from toys import Made
+from helpers.envs import FakeFramework
 
 FRAMEWORKS = [name for name in ("numpy", "torch", "jax") if name in arrayferry.frameworks()]
 
@@ -133,7 +133,7 @@ def test_shape_of_a_space_may_be_any_sequence_of_integers(kind):
     class Odd(spaces.Box):
         shape = property(lambda self: kind(self._shape))
 
-    env = Made(lambda: (np.zeros(3, np.float32), 1.0, False, False, {}))
+    env = FakeFramework(lambda: (np.zeros(3, np.float32), 1.0, False, False, {}))
     env.action_space, taken = Odd(-1, 1, (2,)), []
     env.step = lambda action: (taken.append(action), env.make())[1]
     wrapped = arrayferry.wrap(env, "torch")

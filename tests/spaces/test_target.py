@@ -13,19 +13,21 @@ from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
 import arrayferry
-import catalogue
 from arrayferry.spaces import convert_space, member_caster
-from compare import SEPARATE, array_type_of, assert_crossed, assert_same_form, seen
+from helpers import all_spaces
+from helpers.compare import SEPARATE, array_type_of, assert_crossed, assert_same_form, seen
 
 TARGETS = [name for name, info in arrayferry.frameworks().items() if name not in SEPARATE and info.devices]
 
 pytestmark = pytest.mark.parametrize("target", TARGETS)
-every_space = pytest.mark.parametrize("space_name", catalogue.NAMES)
+every_space = pytest.mark.parametrize("space_name", all_spaces.NAMES)
 
 
 def twins(space_name: str, target: str) -> tuple[Any, Any]:
     """A space, and another of the same seed, seen from the target."""
-    return catalogue.make(space_name), convert_space(catalogue.make(space_name), arrayferry.Converter(target))
+    return all_spaces.make(space_name), convert_space(
+        all_spaces.make(space_name), arrayferry.Converter(target)
+    )
 
 
 @every_space
@@ -188,7 +190,7 @@ def test_a_view_may_be_batched_and_viewed_again(target: str) -> None:
 
 
 def test_looking_does_not_change_the_original(target: str) -> None:
-    space = catalogue.make("nested")
+    space = all_spaces.make("nested")
     before = copy.deepcopy(space)
     view = convert_space(space, arrayferry.Converter(target))
     assert type(space) is spaces.Dict

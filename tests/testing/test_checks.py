@@ -11,7 +11,7 @@ from arrayferry.testing import (
     CHECKS,
     check_framework,
 )
-from made import TARGET, Made
+from helpers.frameworks import TARGET, FakeFramework
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -41,7 +41,7 @@ BOXES = {
 def boxed(target=None, **attributes):
     """Return a framework that is right, except for the parts that are said."""
     made = TARGET._replace(**{"take": Boxed, "share": Boxed, **(target or {})})
-    return Made("boxed", **{**BOXES, "target": made, **attributes})
+    return FakeFramework("boxed", **{**BOXES, "target": made, **attributes})
 
 
 @pytest.fixture
@@ -163,12 +163,12 @@ def reuses_memory(array):
         ({"share": never_shares}, {}, "check_sharing"),
         ({"take": reuses_memory}, {}, "check_ownership"),
         ({"take": wrong_values}, {}, "check_pairs"),
-        ({"take": loses_dimension}, {}, "check_leaves"),
+        ({"take": loses_dimension}, {}, "check_scalars"),
         ({"within": lambda array, dtype: array}, {}, "check_ownership"),
         ({"defaults": lambda: {int: "int8", float: "float16", complex: "int8"}}, {}, "check_scalars"),
         ({}, {"find_device": lambda spec: None}, "check_devices"),
         ({}, {"device_names": lambda: ("cpu", "gpu")}, "check_devices"),
-        ({}, {"device_name": lambda device: "gpu", "find_device": lambda spec: spec}, "check_pickling"),
+        ({}, {"device_name": lambda device: "gpu", "find_device": lambda spec: spec}, "check_devices"),
     ],
 )
 @pytest.mark.usefixtures("_only_numpy")

@@ -7,7 +7,7 @@ import pytest
 
 from arrayferry import convert
 from arrayferry.testing import LAYOUTS, at_offset, bits, edges, overwrite
-from structures import CONTAINERS, zip_leaves
+from helpers.structures import CONTAINERS, zip_leaves
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -56,8 +56,6 @@ def many(envs: gym.vector.VectorEnv[Any, Any, Any], actions: torch.Tensor) -> No
     reveal_type(arrayferry.wrap(envs, "torch").reset(seed=[1, 2]))
     # tuple[Array, dict[str, Any]]
     reveal_type(arrayferry.wrap(envs, "jax", dense_final=True).reset())
-    # Any
-    reveal_type(arrayferry.wrap(envs, "torch", as_tensordict=True))
 
 
 def written_in_jax(env: FuncEnv[Any, Any, Any, Any, Any, Any, Any], actions: torch.Tensor) -> None:

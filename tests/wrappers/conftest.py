@@ -1,28 +1,5 @@
-"""What the tests of the wrappers share: the targets, from the registry; never from a second list."""
+"""Tests that take `target` run for every framework."""
 
-from __future__ import annotations
+from helpers.targets import array_type, pytest_generate_tests
 
-from functools import cache
-
-import pytest
-
-import arrayferry
-from compare import SEPARATE, array_type_of
-
-
-@cache
-def targets() -> list[str]:
-    """The frameworks that are installed, have a device here, and share a process."""
-    return [name for name, info in arrayferry.frameworks().items() if name not in SEPARATE and info.devices]
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that takes `target` for every one of them."""
-    if "target" in metafunc.fixturenames:
-        metafunc.parametrize("target", targets())
-
-
-@pytest.fixture
-def array_type(target: str) -> type:
-    """The type of the target's arrays."""
-    return array_type_of(target)
+__all__ = ["array_type", "pytest_generate_tests"]

@@ -17,8 +17,8 @@ from arrayferry.wrappers.array_conversion import (
     module_name_to_namespace,
     module_namespace,
 )
-from compare import array_type_of
-from wrappers.conftest import targets
+from helpers.compare import array_type_of
+from helpers.targets import targets
 
 # Nothing is unregistered: each test registers for types of its own, or in a process of its own.
 

@@ -17,8 +17,8 @@ from array_api_compat import array_namespace
 import arrayferry
 from arrayferry.wrappers import ArrayConversion, vector
 from arrayferry.wrappers.array_conversion import array_conversion
-from compare import array_type_of, assert_same_form, seen
-from wrappers.conftest import targets
+from helpers.compare import array_type_of, assert_same_form, seen
+from helpers.targets import targets
 
 # Where a framework's functions are.
 MODULES = {"jax": "jax.numpy", "dask": "dask.array", "mlx": "mlx.core"}

@@ -12,8 +12,8 @@ import pytest
 from gymnasium import wrappers as theirs
 
 import arrayferry
-from compare import assert_array, assert_crossed, seen
-from toys import Counter
+from helpers.compare import assert_array, assert_crossed, seen
+from helpers.envs import Counter
 
 INSIDE = {
     "RecordEpisodeStatistics": lambda env: theirs.RecordEpisodeStatistics(env),

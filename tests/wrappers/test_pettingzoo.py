@@ -16,7 +16,7 @@ from gymnasium import spaces
 
 import arrayferry
 from arrayferry.errors import FrameworkWarning, KeptWarning, NarrowingError, SharingError, UnsupportedError
-from compare import assert_array, assert_crossed
+from helpers.compare import assert_array, assert_crossed
 
 pytest.importorskip("pettingzoo")
 
@@ -33,7 +33,7 @@ from pettingzoo.utils.conversions import aec_to_parallel, parallel_to_aec
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper, OrderEnforcingWrapper
 
 from arrayferry.wrappers.pettingzoo import AECArrayConversion, ParallelArrayConversion
-from zoo import AGENTS, Told, Zoo, aec
+from helpers.pettingzoo_envs import AGENTS, ThreeAgents, Told, aec
 
 DONE: Any = ({}, {}, {}, {}, {})
 
@@ -48,14 +48,14 @@ def actions_for(agents: Any, target: str) -> dict[str, Any]:
 
 
 def test_wrap_chooses_the_wrapper(target: str) -> None:
-    assert type(arrayferry.wrap(Zoo(), target)) is ParallelArrayConversion
+    assert type(arrayferry.wrap(ThreeAgents(), target)) is ParallelArrayConversion
     assert type(arrayferry.wrap(aec(), target)) is AECArrayConversion
-    assert isinstance(arrayferry.wrap(Zoo(), target), BaseParallelWrapper)
+    assert isinstance(arrayferry.wrap(ThreeAgents(), target), BaseParallelWrapper)
     assert isinstance(arrayferry.wrap(aec(), target), BaseWrapper)
 
 
 def test_everything_crosses_by_agent(target: str) -> None:
-    bare, env = Zoo(), arrayferry.wrap(Zoo(), target)
+    bare, env = ThreeAgents(), arrayferry.wrap(ThreeAgents(), target)
     for got, wanted in zip(env.reset(seed=1), bare.reset(seed=1)):
         assert_crossed(got, wanted, target)
     for _ in range(4):
@@ -73,7 +73,7 @@ def test_everything_crosses_by_agent(target: str) -> None:
 
 
 def test_actions_arrive_as_members_of_their_agent_s_space(target: str) -> None:
-    base = Zoo()
+    base = ThreeAgents()
     env = arrayferry.wrap(base, target)
     env.reset()
     env.step(actions_for(AGENTS, target))
@@ -83,13 +83,13 @@ def test_actions_arrive_as_members_of_their_agent_s_space(target: str) -> None:
 
 
 @pytest.mark.parametrize("framework", ["jax.numpy", "torch"])
-@pytest.mark.parametrize("many", [Zoo, aec], ids=["parallel", "aec"])
+@pytest.mark.parametrize("many", [ThreeAgents, aec], ids=["parallel", "aec"])
 def test_the_framework_is_learned(framework: str, many: Any, target: str) -> None:
     xp = pytest.importorskip(framework)
     env = arrayferry.wrap(many(xp=framework), target)
     base: Any = env.unwrapped
     env.reset(options=None)
-    if many is Zoo:
+    if many is ThreeAgents:
         env.step(actions_for(AGENTS, target))
     else:
         for agent in AGENTS:
@@ -113,7 +113,7 @@ def test_a_wrong_assumption_warns_and_is_repaired() -> None:
 
 def test_an_inner_wrapper_tells(target: str) -> None:
     pytest.importorskip("torch")
-    for inner in (arrayferry.wrap(Zoo(), "torch"), aec_to_parallel(arrayferry.wrap(aec(), "torch"))):
+    for inner in (arrayferry.wrap(ThreeAgents(), "torch"), aec_to_parallel(arrayferry.wrap(aec(), "torch"))):
         env = arrayferry.wrap(inner, target)
         env.reset()
         obs, *_ = env.step(actions_for(AGENTS, target))
@@ -123,8 +123,8 @@ def test_an_inner_wrapper_tells(target: str) -> None:
 def test_options_go_to_the_environment_s_framework() -> None:
     torch = pytest.importorskip("torch")
     for base, env in [
-        (one := Zoo(), arrayferry.wrap(one, "torch")),
-        (two := Zoo(), arrayferry.wrap(parallel_to_aec(two), "torch")),
+        (one := ThreeAgents(), arrayferry.wrap(one, "torch")),
+        (two := ThreeAgents(), arrayferry.wrap(parallel_to_aec(two), "torch")),
     ]:
         env.reset(seed=3, options={"start": torch.arange(2), "level": 7})
         assert isinstance(base.options["start"], np.ndarray)
@@ -133,7 +133,7 @@ def test_options_go_to_the_environment_s_framework() -> None:
     assert base.options == {"level": 8}
 
 
-@pytest.mark.parametrize("many", [Zoo, aec], ids=["parallel", "aec"])
+@pytest.mark.parametrize("many", [ThreeAgents, aec], ids=["parallel", "aec"])
 def test_state_render_and_forwarding(many: Any, target: str) -> None:
     base = many()
     env = arrayferry.wrap(base, target)
@@ -155,13 +155,13 @@ def test_state_render_and_forwarding(many: Any, target: str) -> None:
 
 def test_frames_are_numpy_whatever_the_environment_speaks() -> None:
     pytest.importorskip("torch")
-    env = arrayferry.wrap(Zoo(xp="torch"), "torch")
+    env = arrayferry.wrap(ThreeAgents(xp="torch"), "torch")
     env.reset()
     assert type(env.render()) is np.ndarray
 
 
 def test_spaces_by_agent_and_their_dicts() -> None:
-    base = Zoo()
+    base = ThreeAgents()
     assert arrayferry.wrap(base, "numpy").action_spaces is base.action_spaces
     env = arrayferry.wrap(base, "numpy", spaces="target")
     assert env.action_spaces.keys() == env.observation_spaces.keys() == set(AGENTS)
@@ -173,7 +173,7 @@ def test_spaces_by_agent_and_their_dicts() -> None:
 
 
 def test_target_spaces_take_masks_of_the_target(target: str, array_type: type) -> None:
-    env = arrayferry.wrap(Zoo(), target, spaces="target")
+    env = arrayferry.wrap(ThreeAgents(), target, spaces="target")
     obs, infos = env.reset()
     space = env.action_space("walker_0")
     for mask, member in ((obs["walker_0"]["action_mask"], 0), (infos["walker_0"]["mask"], None)):
@@ -307,7 +307,7 @@ def test_none_and_strangers_go_through(target: str) -> None:
 
 def test_actions_may_require_gradients() -> None:
     torch = pytest.importorskip("torch")
-    base = Zoo()
+    base = ThreeAgents()
     env = arrayferry.wrap(base, "torch")
     env.reset()
     actions = actions_for(AGENTS, "torch")
@@ -470,7 +470,7 @@ def test_api_test(module: Any, name: str) -> None:
 @pytest.mark.parametrize("where", ["env", "target"])
 def test_parallel_api_test(where: Any, name: str) -> None:
     pytest.importorskip(name)
-    masked = [Zoo(), aec_to_parallel(aec())] if where == "target" or name == "numpy" else []
+    masked = [ThreeAgents(), aec_to_parallel(aec())] if where == "target" or name == "numpy" else []
     for env in (generated_agents_parallel_v0.parallel_env(), *masked):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
@@ -483,7 +483,7 @@ def test_parallel_api_test(where: Any, name: str) -> None:
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
 @pytest.mark.parametrize("where", ["env", "target"])
 def test_copies_are_whole(duplicate: Any, where: Any, target: str) -> None:
-    for make in (Zoo, aec):
+    for make in (ThreeAgents, aec):
         env = arrayferry.wrap(make(), target, spaces=where, dtypes="space")
         env.reset(seed=1)
         twin = duplicate(env)
@@ -491,14 +491,14 @@ def test_copies_are_whole(duplicate: Any, where: Any, target: str) -> None:
         assert twin._boundary._env.env is twin.env
         assert twin.action_space("walker_0") == env.action_space("walker_0")
         actions = actions_for(AGENTS, target)
-        if make is Zoo:
+        if make is ThreeAgents:
             assert_crossed(
                 twin.step(actions)[0]["walker_0"]["observation"], np.array([10] * 4, np.uint8), target
             )
         else:
             twin.step(actions["walker_0"])
             assert (twin.agent_selection, env.agent_selection) == ("walker_1", "walker_0")
-        assert_array(twin.state(), np.array([int(make is Zoo)] * 3, np.float32), target)
+        assert_array(twin.state(), np.array([int(make is ThreeAgents)] * 3, np.float32), target)
 
 
 def test_refusals() -> None:
@@ -506,21 +506,22 @@ def test_refusals() -> None:
         UnsupportedError, match=r"ParallelEnv, which an OrderEnforcingWrapper is not\n.*AECArray"
     ):
         ParallelArrayConversion(aec(), "numpy", "numpy")
-    with pytest.raises(UnsupportedError, match=r"AECEnv, which a Zoo is not\n.*ParallelArray"):
-        AECArrayConversion(Zoo(), "numpy", "numpy")
+    with pytest.raises(UnsupportedError, match=r"AECEnv, which a ThreeAgents is not\n.*ParallelArray"):
+        AECArrayConversion(ThreeAgents(), "numpy", "numpy")
     for options in ({"scalars": "target"}, {"dense_final": True}, {"num_envs": 3}):
         with pytest.raises(UnsupportedError, match=next(iter(options))):
-            arrayferry.wrap(Zoo(), "numpy", **options)  # type: ignore[call-overload]
+            arrayferry.wrap(ThreeAgents(), "numpy", **options)  # type: ignore[call-overload]
 
 
 def test_a_kind_may_be_adapted_to_an_environment_with_many_agents(monkeypatch: pytest.MonkeyPatch) -> None:
-    from arrayferry.wrappers import _kinds
+    from arrayferry.envs import adapters
 
     class Foreign:
         """Another package's."""
 
-    monkeypatch.setattr(_kinds, "_KINDS", dict(_kinds._KINDS))
-    _kinds.register_kind(Foreign, _kinds.Kind(adapt=lambda env, num_envs: Zoo()))
+    monkeypatch.setattr(adapters, "_adapters", dict(adapters._adapters))
+    adapter = adapters.EnvAdapter("parallel", lambda env, params, num_envs, mode: ThreeAgents())
+    adapters.register_environment(Foreign, adapter)
     assert type(arrayferry.wrap(Foreign(), "numpy")) is ParallelArrayConversion
 
 

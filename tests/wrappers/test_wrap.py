@@ -8,13 +8,14 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
 
 import arrayferry
 from arrayferry import wrappers
+from arrayferry.envs import EnvAdapter, adapters, register_environment
 from arrayferry.errors import FrameworkWarning
-from arrayferry.wrappers import _kinds
-from compare import assert_array, assert_crossed, seen
-from toys import Counter, Lettered, Recorder, Scripted
+from helpers.compare import assert_array, assert_crossed, seen
+from helpers.envs import Counter, Lettered, Recorder, Scripted
 
 
 def test_a_single_environment_gets_the_single_wrapper(target: str) -> None:
@@ -235,31 +236,33 @@ class Foreign:
     """An environment of a package that nobody knows."""
 
 
-@pytest.fixture
-def kinds(monkeypatch: pytest.MonkeyPatch) -> dict[Any, _kinds.Kind]:
-    known: dict[Any, _kinds.Kind] = {}
-    monkeypatch.setattr(_kinds, "_KINDS", known)
-    return known
+@pytest.fixture(autouse=True)
+def _rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapters, "_adapters", dict(adapters._adapters))
 
 
-@pytest.mark.parametrize("name", [Foreign, f"{Foreign.__module__.partition('.')[0]}:Foreign"])
-def test_a_registered_kind_is_adapted(kinds: dict[Any, _kinds.Kind], name: str | type) -> None:
-    kinds[name] = _kinds.Kind(adapt=lambda env, num_envs: gym.vector.SyncVectorEnv([Counter] * num_envs))
+@pytest.mark.parametrize("of", [Foreign, f"{Foreign.__module__.partition('.')[0]}:Foreign"])
+def test_a_registered_environment_is_opened(of: str | type) -> None:
+    opened = []
+
+    def open_foreign(env: Any, params: Any, num_envs: Any, autoreset_mode: Any) -> Any:
+        opened.append((type(env).__name__, params, num_envs, autoreset_mode))
+        return gym.vector.SyncVectorEnv([Counter] * (num_envs or 1))
+
+    register_environment(of, EnvAdapter("vector", open_foreign))
 
     class Derived(Foreign): ...
 
     assert arrayferry.wrap(Derived(), "numpy", num_envs=3).num_envs == 3
-    assert arrayferry.wrap((Derived(), {"gravity": 9.8}), "numpy", num_envs=2).num_envs == 2
+    assert arrayferry.wrap((Derived(), {"gravity": 9.8}), "numpy", autoreset_mode="Disabled").num_envs == 1
+    assert opened == [
+        ("Derived", None, 3, None),
+        ("Derived", {"gravity": 9.8}, None, AutoresetMode.DISABLED),
+    ]
 
 
-def test_a_kind_with_a_wrapper_of_its_own_gets_it(kinds: dict[Any, _kinds.Kind]) -> None:
-    kinds[Foreign] = _kinds.Kind(wrapper="builtins:dict")
-    with pytest.raises(TypeError):  # the wrapper's own complaint
-        arrayferry.wrap(Foreign(), "numpy")
-
-
-def test_a_kind_that_is_refused_says_what_to_do(kinds: dict[Any, _kinds.Kind]) -> None:
-    kinds[Foreign] = _kinds.Kind(hint="use its own make()")
+def test_what_is_refused_says_what_to_do() -> None:
+    register_environment(Foreign, EnvAdapter(None, hint="use its own make()"))
     with pytest.raises(arrayferry.FerryError, match=r"Foreign is not[\s\S]*use its own make"):
         arrayferry.wrap(Foreign(), "numpy")
 
@@ -269,30 +272,28 @@ def test_num_envs_is_for_environments_that_can_be_multiplied() -> None:
         arrayferry.wrap(Counter(), "numpy", num_envs=4)
 
 
-@pytest.mark.parametrize(
-    "options", [{"scalars": "python"}, {"dense_final": False}, {"as_tensordict": False}, {"num_envs": None}]
-)
+@pytest.mark.parametrize("options", [{"scalars": "python"}, {"dense_final": False}, {"num_envs": None}])
 def test_an_option_with_its_default_value_is_never_refused(options: Any) -> None:
     pytest.importorskip("pettingzoo")
-    from zoo import Zoo, aec
+    from helpers.pettingzoo_envs import ThreeAgents, aec
 
-    for env in (gym.make("CartPole-v1"), gym.make_vec("CartPole-v1", 2), Zoo(), aec()):
+    for env in (gym.make("CartPole-v1"), gym.make_vec("CartPole-v1", 2), ThreeAgents(), aec()):
         arrayferry.wrap(env, "numpy", **options).reset(seed=1)
 
 
 @pytest.mark.parametrize("value", ["target", True])
 def test_an_option_for_another_kind_is_refused(value: Any) -> None:
     pytest.importorskip("pettingzoo")
-    from zoo import Zoo
+    from helpers.pettingzoo_envs import ThreeAgents
 
-    for name in ("scalars",) if value == "target" else ("dense_final", "as_tensordict"):
+    for name in ("scalars",) if value == "target" else ("dense_final",):
         with pytest.raises(TypeError, match=f"{name} is not an option"):
-            arrayferry.wrap(Zoo(), "numpy", **{name: value})
+            arrayferry.wrap(ThreeAgents(), "numpy", **{name: value})
 
 
 def test_methods_take_their_arguments_by_the_names_of_gymnasium_and_pettingzoo() -> None:
     pytest.importorskip("pettingzoo")
-    from zoo import Zoo, aec
+    from helpers.pettingzoo_envs import ThreeAgents, aec
 
     env = arrayferry.wrap(gym.make("CartPole-v1"), "numpy")
     env.reset(seed=1, options={})
@@ -301,7 +302,7 @@ def test_methods_take_their_arguments_by_the_names_of_gymnasium_and_pettingzoo()
     envs.reset(seed=1, options={})
     assert len(envs.step(actions=np.array([0, 1]))) == 5
     envs.close(terminate=True)
-    agents = arrayferry.wrap(Zoo(), "numpy")
+    agents = arrayferry.wrap(ThreeAgents(), "numpy")
     agents.reset(1, {})
     actions = {agent: agents.action_space(agent).sample() for agent in agents.agents}
     assert len(agents.step(actions=actions)) == 5

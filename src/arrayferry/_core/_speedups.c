@@ -20,15 +20,16 @@
 
 /* ---- the module's state ------------------------------------------------------------------------- */
 
-/* What the walk shares with the one in Python, and the names of attributes. */
+/* What the walk shares with the one in Python, by the names that it has there, and the names of attributes. */
 enum {
     UNCHANGED, KEEP, ROUTE, CONTAINER, DICT, LIST, TUPLE, IN_PROGRESS, PATH_OF, LOCATE, REPORT_KEPT,
-    REFUSE_CYCLE, GUARDED, REFCOUNTS_RELIABLE, FLATTEN, UNFLATTEN, COUNTED, STATE_HOLDS
+    REFUSE_CYCLE, GUARDED, DEFERRED, COMPLETE, REFCOUNTS_RELIABLE, FLATTEN, UNFLATTEN, COUNTED, DTYPE_NAME,
+    STATE_HOLDS
 };
 
-static const char *const state_names[STATE_HOLDS] = {"unchanged", "keep", "route", "container", "dict", "list",
-    "tuple", "in_progress", "path_of", "locate", "report_kept", "refuse_cycle", "guarded",
-    "refcounts_reliable", "flatten", "unflatten", "counted"};
+static const char *const state_names[STATE_HOLDS] = {"unchanged", "KEEP", "Route", "Container", "DICT", "LIST",
+    "TUPLE", "IN_PROGRESS", "path_of", "locate", "report_kept", "refuse_cycle", "guarded", "Deferred",
+    "complete", "REFCOUNTS_RELIABLE", "flatten", "unflatten", "counted", "dtype"};
 
 typedef struct {
     PyObject *held[STATE_HOLDS];
@@ -42,7 +43,7 @@ typedef struct {
 enum {
     STEPS, FOLLOW, RESOLVE, COPY_OF, FINISH, TAKE, RESULT_TYPE, REFUSE, REFUSAL, AS_IS, COPY, LARGE
 };
-enum { NAME, ON_KEEP, SCALAR, KEPT_TYPE, SLOT_FIELDS };
+enum { NAME, ON_KEEP, SCALAR, KEPT_TYPE, EXPECTS, SLOT_FIELDS };
 enum { TABLE, SLOTS, REPACK, IS_ON, CONTEXT };
 
 #define MAX_SLOTS 8
@@ -65,6 +66,7 @@ typedef struct {
     Py_ssize_t slot, depth, room;
     Frame *frames, few[FEW_FRAMES];
     PyObject *memo; /* from id to (container, result), as in Python; NULL until it is needed */
+    PyObject *deferred; /* what `complete` takes, as in Python; NULL until it is needed */
 } Call;
 
 static PyObject **state_of(PyObject *walker)
@@ -79,15 +81,40 @@ static void begin(Call *call, PyObject *walker)
     call->slot = call->depth = 0;
     call->room = FEW_FRAMES;
     call->frames = call->few;
-    call->memo = NULL;
+    call->memo = call->deferred = NULL;
 }
 
-static void end(Call *call)
+/* Complete the arrays that were deferred; after an error, which stays, as well. */
+static int complete(Call *call)
 {
+    PyObject *type, *error, *traceback;
+    PyErr_Fetch(&type, &error, &traceback);
+    PyObject *done = PyObject_CallFunctionObjArgs(
+        call->state[COMPLETE], call->deferred, type ? Py_True : Py_False, NULL);
+    if (done) {
+        PyErr_Restore(type, error, traceback);
+        Py_DECREF(done);
+    }
+    else {
+        Py_XDECREF(type);
+        Py_XDECREF(error);
+        Py_XDECREF(traceback);
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* Return the result of a call, which is over; without one, there is an error. */
+static PyObject *end(Call *call, PyObject *result)
+{
+    if (call->deferred && complete(call) < 0) {
+        Py_CLEAR(result);
+    }
     Py_XDECREF(call->memo);
+    Py_XDECREF(call->deferred);
     if (call->frames != call->few) {
         PyMem_Free(call->frames);
     }
+    return result;
 }
 
 /* Whether only the walk can reach the container that it is in, as far as counts prove anything. */
@@ -176,13 +203,11 @@ static PyObject *slot_of(Call *call)
     return FIELD(FIELD(call->walker, SLOTS), call->slot);
 }
 
-/* Call a function with what comes before the path, the path through the outermost frames, and what comes
- * after it, if anything. */
-static PyObject *call_with_path(
-    Call *call, Py_ssize_t depth, PyObject *function, PyObject *before, PyObject *after)
+/* Call a function with what comes before the path, the path, and what comes after it, if anything. */
+static PyObject *call_with_path(Call *call, PyObject *function, PyObject *before, PyObject *after)
 {
     PyObject *steps = PyList_New(0), *path = NULL, *result = NULL;
-    for (Py_ssize_t i = 0; steps && i < depth; i++) {
+    for (Py_ssize_t i = 0; steps && i < call->depth; i++) {
         Frame *frame = &call->frames[i];
         PyObject *keys = frame->keys ? frame->keys : frame->source;
         PyObject *step = Py_BuildValue("(OOn)", frame->container, keys, frame->index);
@@ -218,7 +243,7 @@ static void locate(Call *call, PyObject *refusal, PyObject *refused)
     }
     better = refused ? PyObject_CallFunctionObjArgs(refusal, refused, error, NULL) : Py_NewRef(error);
     if (better) {
-        Py_SETREF(better, call_with_path(call, call->depth, call->state[LOCATE], better, NULL));
+        Py_SETREF(better, call_with_path(call, call->state[LOCATE], better, NULL));
     }
     if (better) {
         if (better != error) {
@@ -238,7 +263,7 @@ static PyObject *keep(Call *call, PyObject *leaf)
 {
     PyObject *slot = slot_of(call);
     if (FIELD(slot, ON_KEEP) != Py_None) {
-        PyObject *told = call_with_path(call, call->depth, call->state[REPORT_KEPT], slot, leaf);
+        PyObject *told = call_with_path(call, call->state[REPORT_KEPT], slot, leaf);
         if (told == NULL) {
             return NULL;
         }
@@ -316,15 +341,6 @@ static int remember(Call *call, PyObject *id, PyObject *value, PyObject *result)
     return failed ? -1 : 0;
 }
 
-static PyObject *refuse_cycle(Call *call, PyObject *value)
-{
-    Py_ssize_t depth = 0;
-    while (depth < call->depth && call->frames[depth].node != value) {
-        depth++;
-    }
-    return call_with_path(call, depth, call->state[REFUSE_CYCLE], value, NULL); /* it raises */
-}
-
 /* Push the frame of a container, and return NULL; or return what it has become already. */
 static PyObject *enter(Call *call, PyObject *container, PyObject *value, int unshared)
 {
@@ -336,7 +352,10 @@ static PyObject *enter(Call *call, PyObject *container, PyObject *value, int uns
         if (entry) {
             PyObject *result = PyTuple_GET_ITEM(entry, 1);
             Py_DECREF(id);
-            return result == held[IN_PROGRESS] ? refuse_cycle(call, value) : Py_NewRef(result);
+            if (result == held[IN_PROGRESS]) {
+                return PyObject_CallOneArg(held[REFUSE_CYCLE], value); /* it raises */
+            }
+            return Py_NewRef(result);
         }
         if (id == NULL || PyErr_Occurred() || remember(call, id, value, held[IN_PROGRESS]) < 0) {
             Py_XDECREF(id);
@@ -402,7 +421,10 @@ static int put(Frame *frame, PyObject *new)
 static PyObject *leave(Call *call, Frame *frame)
 {
     PyObject *new = NULL, *results = frame->results;
-    if (frame->keys) {
+    if (frame->keys && call->deferred && complete(call) < 0) { /* others would see the arrays */
+        ;
+    }
+    else if (frame->keys) {
         PyObject *arguments[] = {frame->container, frame->node, frame->keys, results};
         new = PyObject_VectorcallMethod(call->state[UNFLATTEN], arguments, 4, NULL);
     }
@@ -480,23 +502,16 @@ static void copy_bytes(PyObject *copy, const void *from)
     Py_END_ALLOW_THREADS
 }
 
+/* The caller has a reference to the array, so that `resize` in another thread does not free the memory. */
 static PyObject *copy_plain(PyArrayObject *array)
 {
     PyArray_Descr *dtype = (PyArray_Descr *)Py_NewRef(PyArray_DESCR(array));
     PyObject *copy = PyArray_NewFromDescr(
         &PyArray_Type, dtype, PyArray_NDIM(array), PyArray_DIMS(array), NULL, NULL, 0, NULL);
     if (copy) {
-        Py_INCREF(array); /* keeps `resize` in another thread from freeing the memory */
         copy_bytes(copy, PyArray_DATA(array));
-        Py_DECREF(array);
     }
     return copy;
-}
-
-static PyObject *copy_array(PyObject *Py_UNUSED(module), PyObject *value)
-{
-    PyArrayObject *array = plain_array(value);
-    return array ? copy_plain(array) : Py_NewRef(Py_None);
 }
 
 /* The number of the dtype that a buffer's format stands for, in native byte order; -1 for any other. */
@@ -572,19 +587,19 @@ static PyObject *halved(PyObject *Py_UNUSED(module), PyObject *value)
 /* Return what a table of types, which fills itself, has for a value's type. */
 static PyObject *look_up(PyObject *table, PyObject *value)
 {
-    PyObject *type = Py_NewRef(Py_TYPE(value)), *found; /* a metaclass may give the value another type */
+    PyObject *type = Py_NewRef(Py_TYPE(value)), *entry; /* a metaclass may give the value another type */
 #ifdef Py_GIL_DISABLED
-    if (PyDict_GetItemRef(table, type, &found) < 0) {
-        found = NULL;
+    if (PyDict_GetItemRef(table, type, &entry) < 0) {
+        entry = NULL;
     }
 #else
-    found = Py_XNewRef(PyDict_GetItemWithError(table, type));
+    entry = Py_XNewRef(PyDict_GetItemWithError(table, type));
 #endif
-    if (found == NULL && !PyErr_Occurred()) {
-        found = PyObject_GetItem(table, type); /* __missing__ decides */
+    if (entry == NULL && !PyErr_Occurred()) {
+        entry = PyObject_GetItem(table, type); /* __missing__ decides */
     }
     Py_DECREF(type);
-    return found;
+    return entry;
 }
 
 /* Hand a plain array, which nobody else can change any more, to the target. */
@@ -615,7 +630,7 @@ static PyObject *private_array(PyObject *route, PyArrayObject *array, int owned)
 }
 
 /* Follow a route in the common case, without Python; NULL without an error for what is left to `follow`. */
-static PyObject *follow_here(Call *call, PyObject *route, PyObject *leaf, int owned)
+static PyObject *follow_in_c(Call *call, PyObject *route, PyObject *leaf, int owned)
 {
     PyObject *copy_of = FIELD(route, COPY_OF), *array, *new = NULL;
     int is_copied = copy_of != Py_None, plain = 0;
@@ -640,12 +655,31 @@ static PyObject *follow_here(Call *call, PyObject *route, PyObject *leaf, int ow
     return new;
 }
 
+/* Return the array that was deferred, after adding it to those to be completed. It takes over its argument. */
+static PyObject *defer(Call *call, PyObject *deferred)
+{
+    PyObject *array = Py_NewRef(FIELD(deferred, 0));
+    PyObject *entry = PyTuple_Pack(2, FIELD(slot_of(call), NAME), deferred);
+    if (call->deferred == NULL) {
+        call->deferred = PyList_New(0);
+    }
+    if (entry == NULL || call->deferred == NULL || PyList_Append(call->deferred, entry) < 0) {
+        Py_CLEAR(array);
+    }
+    Py_XDECREF(entry);
+    Py_DECREF(deferred);
+    return array;
+}
+
 static PyObject *convert_leaf(Call *call, PyObject *handler, PyObject *leaf, int unshared)
 {
     PyObject **held = call->state, *new = NULL;
     int is_route = (PyObject *)Py_TYPE(handler) == held[ROUTE], owned = unshared && is_alone(call);
     if (is_route && FIELD(handler, TAKE) != Py_None) {
-        new = follow_here(call, handler, leaf, owned);
+        new = follow_in_c(call, handler, leaf, owned);
+        if (new && FIELD(handler, COPY_OF) == Py_None) {
+            return new; /* an array, from `take` */
+        }
     }
     if (new == NULL && !PyErr_Occurred()) {
         PyObject *arguments[] = {leaf, owned ? Py_True : Py_False};
@@ -656,6 +690,9 @@ static PyObject *convert_leaf(Call *call, PyObject *handler, PyObject *leaf, int
     }
     else if (new && (PyObject *)Py_TYPE(new) == held[CONTAINER]) {
         Py_SETREF(new, enter(call, new, leaf, unshared));
+    }
+    else if (new && (PyObject *)Py_TYPE(new) == held[DEFERRED]) {
+        new = defer(call, new);
     }
     return new;
 }
@@ -740,32 +777,27 @@ static PyObject *convert_slot(Call *call, PyObject *value, int unshared)
 static PyObject *convert_tuple(PyObject *self, PyObject *values, int alone)
 {
     Call call;
-    PyObject *found[MAX_SLOTS] = {NULL}, *new = NULL; /* not a tuple yet: `gc.get_objects` would show it */
+    PyObject *results[MAX_SLOTS] = {NULL}, *new = NULL; /* not a tuple yet: `gc.get_objects` would show it */
     Py_ssize_t count = PyTuple_GET_SIZE(values);
     int failed = 0;
     begin(&call, self);
-    for (int numbers = 0; numbers < 2; numbers++) { /* first what is walked, then the numbers */
-        for (call.slot = 0; !failed && call.slot < count; call.slot++) {
-            if ((FIELD(slot_of(&call), SCALAR) != Py_None) == numbers) {
-                PyObject *value = PyTuple_GET_ITEM(values, call.slot);
-                found[call.slot] = convert_slot(&call, value, alone && is_unshared(value));
-                failed = found[call.slot] == NULL;
-            }
-        }
+    for (; !failed && call.slot < count; call.slot++) {
+        PyObject *value = PyTuple_GET_ITEM(values, call.slot);
+        results[call.slot] = convert_slot(&call, value, alone && is_unshared(value));
+        failed = results[call.slot] == NULL;
     }
     if (!failed) {
         new = PyTuple_New(count);
     }
     for (Py_ssize_t i = 0; i < count; i++) {
         if (new) {
-            PyTuple_SET_ITEM(new, i, found[i]);
+            PyTuple_SET_ITEM(new, i, results[i]);
         }
         else {
-            Py_XDECREF(found[i]);
+            Py_XDECREF(results[i]);
         }
     }
-    end(&call);
-    return new;
+    return end(&call, new);
 }
 
 /* A borrowed reference to the one value in a box. */
@@ -784,12 +816,28 @@ static int fits(PyObject *self, PyObject *values)
     return PyTuple_CheckExact(values) && PyTuple_GET_SIZE(values) == PyTuple_GET_SIZE(FIELD(self, SLOTS));
 }
 
+/* Whether each value has the type and the dtype that its slot expects, if it expects any. */
+static int are_expected(PyObject *self, PyObject *values)
+{
+    int are_expected = 1;
+    for (Py_ssize_t i = 0; are_expected && i < PyTuple_GET_SIZE(values); i++) {
+        PyObject *expects = FIELD(FIELD(FIELD(self, SLOTS), i), EXPECTS), *value = FIELD(values, i);
+        if (PyList_CheckExact(expects) && PyList_GET_SIZE(expects) == 2) {
+            int is_known = PyList_GET_ITEM(expects, 0) == (PyObject *)Py_TYPE(value);
+            PyObject *dtype = is_known ? PyObject_GetAttr(value, state_of(self)[DTYPE_NAME]) : NULL;
+            are_expected = dtype && PyList_GET_ITEM(expects, 1) == dtype;
+            Py_XDECREF(dtype);
+        }
+    }
+    return are_expected;
+}
+
 static PyObject *unpack(PyObject *self, PyObject *box, PyObject *values)
 {
     int alone = is_unshared(values);
     Py_INCREF(values); /* keeps it alive, whatever is called */
-    if (!fits(self, values)) {
-        PyObject *packed = PyObject_CallOneArg(FIELD(self, REPACK), values);
+    if (!fits(self, values) || !are_expected(self, values)) {
+        PyObject *packed = PyErr_Occurred() ? NULL : PyObject_CallOneArg(FIELD(self, REPACK), values);
         if (packed && PyList_SetSlice(box, 0, PyList_GET_SIZE(box), NULL) < 0) {
             Py_CLEAR(packed);
         }
@@ -825,8 +873,7 @@ static PyObject *run(PyObject *self, PyObject *box, int unpacks)
     Call call;
     begin(&call, self);
     PyObject *new = convert_slot(&call, value, is_unshared(value));
-    end(&call);
-    return new;
+    return end(&call, new);
 }
 
 static PyObject *walker_convert(PyObject *self, PyObject *box)
@@ -914,28 +961,29 @@ enum { SEE, MEMORY, ADDRESS, COPIES, READER_HOLDS };
  * wrong, if anything is. */
 static PyObject *read_array(PyObject *self, PyObject *value)
 {
-    PyObject *seen = NULL, *memory = NULL, *address = NULL;
+    PyObject *view = NULL, *memory = NULL, *address = NULL;
     int is_there = 0;
-    if ((seen = PyObject_CallOneArg(FIELD(self, SEE), value))
+    if ((view = PyObject_CallOneArg(FIELD(self, SEE), value))
         && (memory = PyObject_CallOneArg(FIELD(self, MEMORY), value))
         && (address = PyObject_CallOneArg(FIELD(self, ADDRESS), memory))) {
         size_t start = PyLong_AsSize_t(address), length = (size_t)PyObject_Size(memory);
-        if (!PyErr_Occurred() && PyArray_Check(seen)) {
-            size_t first = (size_t)PyArray_DATA((PyArrayObject *)seen);
-            size_t bytes = (size_t)PyArray_NBYTES((PyArrayObject *)seen);
+        if (!PyErr_Occurred() && PyArray_Check(view)) {
+            size_t first = (size_t)PyArray_DATA((PyArrayObject *)view);
+            size_t bytes = (size_t)PyArray_NBYTES((PyArrayObject *)view);
             is_there = start && start <= first && first - start + bytes <= length;
         }
     }
     Py_XDECREF(memory);
     Py_XDECREF(address);
     if (!is_there) {
-        Py_XDECREF(seen);
+        Py_XDECREF(view);
         return none_if_refused();
     }
     if (FIELD(self, COPIES) == Py_True) {
-        Py_SETREF(seen, copy_array(NULL, seen));
+        PyArrayObject *array = plain_array(view);
+        Py_SETREF(view, array ? copy_plain(array) : Py_NewRef(Py_None));
     }
-    return seen;
+    return view;
 }
 
 static PyObject *array_reader(PyObject *Py_UNUSED(module), PyObject *args)
@@ -948,24 +996,24 @@ static PyObject *array_reader(PyObject *Py_UNUSED(module), PyObject *args)
 
 enum { PROBES, FALLBACK, MEMBERS, CAST, DTYPE, OWNER, ATTRIBUTE, SPACE, REFRESH, CASTER_HOLDS };
 
-/* What a probe found, as a member; NULL without an error if the fallback has to decide. */
-static PyObject *member_of(PyObject *self, PyObject *found)
+/* What a probe has read, as a member; NULL without an error if the fallback has to decide. */
+static PyObject *member_of(PyObject *self, PyObject *content)
 {
     PyObject *members = FIELD(self, MEMBERS);
-    if (PyList_CheckExact(members) && PyLong_CheckExact(found)) {
-        Py_ssize_t index = PyLong_AsSsize_t(found);
+    if (PyList_CheckExact(members) && PyLong_CheckExact(content)) {
+        Py_ssize_t index = PyLong_AsSsize_t(content);
         PyErr_Clear(); /* an integer that is too large is not a member */
         int is_member = 0 <= index && index < PyList_GET_SIZE(members);
         return is_member ? Py_NewRef(PyList_GET_ITEM(members, index)) : NULL;
     }
-    if (PyList_CheckExact(members) || !PyArray_CheckExact(found)) {
+    if (PyList_CheckExact(members) || !PyArray_CheckExact(content)) {
         return NULL;
     }
-    PyArrayObject *array = (PyArrayObject *)found;
+    PyArrayObject *array = (PyArrayObject *)content;
     if ((PyObject *)PyArray_DESCR(array) == FIELD(self, DTYPE)) {
-        return Py_NewRef(found); /* a member; or of another shape, and then it is passed on as it is */
+        return Py_NewRef(content); /* a member; or of another shape, and then it is passed on as it is */
     }
-    return PyTypeNum_ISNUMBER(PyArray_TYPE(array)) ? PyObject_CallOneArg(FIELD(self, CAST), found)
+    return PyTypeNum_ISNUMBER(PyArray_TYPE(array)) ? PyObject_CallOneArg(FIELD(self, CAST), content)
                                                    : NULL;
 }
 
@@ -976,15 +1024,15 @@ static PyObject *cast_to_member(PyObject *self, PyObject *action)
     if (space != FIELD(self, SPACE)) { /* the environment has another one now, or none */
         return space ? PyObject_CallOneArg(FIELD(self, REFRESH), action) : NULL;
     }
-    PyObject *probe = look_up(FIELD(self, PROBES), action), *found = NULL, *new = NULL;
+    PyObject *probe = look_up(FIELD(self, PROBES), action), *content = NULL, *new = NULL;
     if (probe && probe != Py_None) {
-        found = PyObject_CallOneArg(probe, action);
+        content = PyObject_CallOneArg(probe, action);
     }
     Py_XDECREF(probe);
-    int is_read = found != NULL;
+    int is_read = content != NULL;
     if (is_read) {
-        new = member_of(self, found);
-        Py_DECREF(found);
+        new = member_of(self, content);
+        Py_DECREF(content);
     }
     if (new || (PyErr_Occurred() && (is_read || !is_refusal()))) {
         return new;
@@ -1029,16 +1077,16 @@ static PyType_Spec type_key_spec = {
 
 /* ---- the module --------------------------------------------------------------------------------- */
 
-static PyObject *configure(PyObject *module, PyObject *Py_UNUSED(args), PyObject *options)
+static PyObject *configure(PyObject *module, PyObject *shared)
 {
     State *state = PyModule_GetState(module);
-    if (state->held[UNCHANGED] || !options || PyDict_GET_SIZE(options) != FLATTEN) {
-        return PyErr_Format(PyExc_TypeError, "configure() is called once, with %d keywords", FLATTEN);
+    if (state->held[UNCHANGED] || !PyDict_Check(shared)) {
+        return PyErr_Format(PyExc_TypeError, "configure() is called once, with a dict");
     }
     for (int i = 0; i < FLATTEN; i++) {
-        PyObject *object = PyDict_GetItemString(options, state_names[i]);
+        PyObject *object = PyDict_GetItemString(shared, state_names[i]);
         if (object == NULL) {
-            return PyErr_Format(PyExc_TypeError, "configure() takes %s", state_names[i]);
+            return PyErr_Format(PyExc_TypeError, "configure() lacks %s", state_names[i]);
         }
         state->held[i] = Py_NewRef(object);
     }
@@ -1046,10 +1094,8 @@ static PyObject *configure(PyObject *module, PyObject *Py_UNUSED(args), PyObject
 }
 
 static PyMethodDef functions[] = {
-    {"configure", (PyCFunction)(void (*)(void))configure, METH_VARARGS | METH_KEYWORDS,
-        "Tell the walk, once, what it shares with the one in Python."},
+    {"configure", configure, METH_O, "Tell the walk, once, what it shares with the one in Python, by name."},
     {"is_unshared", is_unshared_in, METH_O, "Return whether a list alone holds its one value."},
-    {"copy_array", copy_array, METH_O, "Return a copy of a plain array; None for any other."},
     {"copy_buffer", copy_buffer, METH_O, "Return a buffer's numbers in a new array; None where in doubt."},
     {"halved", halved, METH_O, "Return a plain 64-bit array as a 32-bit one; None if values are lost."},
     {"array_reader", array_reader, METH_VARARGS,

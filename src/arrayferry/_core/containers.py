@@ -20,9 +20,10 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from arrayferry._core import interruptions, objects, type_cache
+from arrayferry._core.interruptions import describe_error
 from arrayferry._core.messages import with_article
 from arrayferry._core.objects import Flatten, Keys
-from arrayferry._core.walk import Container, describe_error, unchanged
+from arrayferry._core.walk import Container, unchanged
 from arrayferry.errors import FerryError, UnsupportedError
 
 _T = TypeVar("_T")
@@ -202,5 +203,4 @@ def register_container(
 
 def registered_container(cls: type) -> Container | None:
     """Return what the user registered for this type or one of its bases."""
-    container: Container | None = type_cache.find_registered(Container, cls)
-    return container
+    return type_cache.find_registered(Container, cls)  # type: ignore[no-any-return]

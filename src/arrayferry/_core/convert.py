@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache, partial
@@ -12,7 +13,9 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 from arrayferry._core import containers, messages, objects, ownership, registry, type_cache, walk
 from arrayferry._core.delivery import Delivery
 from arrayferry._core.dtypes import dtype_names
+from arrayferry._core.eager import eager
 from arrayferry._core.framework import Framework, Placement
+from arrayferry._core.reachable import reachable
 from arrayferry._core.route import Route, Routes
 from arrayferry._core.speedups import speedups
 from arrayferry._core.walk import Handler, Slot
@@ -102,13 +105,15 @@ class Converter:
         self.dtypes = dtype_names(dtypes)
         self._routes = Routes(Delivery(self.framework, self.device, copy, self.dtypes))
         self.target = self._routes.target
-        self._handlers = type_cache.TypeCache(self._decide_handler)
-        self._convert_box = self._walker([Slot("value")]).convert
+        self.handlers = type_cache.TypeCache(self.decide_handler)
+        self._convert_box = self.walker([Slot("value")]).convert
 
+    @eager
     def __call__(self, value: Any) -> Any:
         """Convert a value: a leaf, or any structure of them."""
         return self._convert_box([value])
 
+    @eager
     def take(self, value: Any) -> Any:
         """Convert a value that the caller gives up: memory that nobody else holds is not copied.
 
@@ -123,10 +128,10 @@ class Converter:
         del value  # so that the box alone holds it, if the caller no longer does
         return self._convert_box(box)
 
-    def _walker(self, slots: Sequence[Slot], repack: Callable[[Any], Any] = tuple) -> Any:
-        """Return a walker that converts boxes with these slots."""
+    def walker(self, slots: Sequence[Slot], repack: Callable[[Any], Any] = tuple, table: Any = None) -> Any:
+        """Return a walker that converts boxes with these slots, by another table if there is one."""
         walker = walk.Walker if speedups is None else speedups.Walker
-        return walker(self._handlers, slots, repack, self.target.guard)
+        return walker(self.handlers if table is None else table, slots, repack, self.target.guard)
 
     @property
     def device_name(self) -> Any:
@@ -141,19 +146,19 @@ class Converter:
         return f"Converter({self.framework.name!r}, {options})"
 
     def __copy__(self) -> Converter:
-        """Return another one like it; its framework need not be registered."""
-        return _build(self.framework, self.device, self.copy, self.dtypes, self._converts_numbers)
+        """Return the converter itself: it does not change."""
+        return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Converter:
-        """Return another one like it: it has no state of its own."""
-        return self.__copy__()
+        """Return the converter itself; its framework need not be registered."""
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle names only: functions and device objects are left out."""
-        options = self.device_name, self.copy, self.dtypes, self._converts_numbers
-        return _rebuild, (self.framework.name, *options)
+        options = {"copy": self.copy, "dtypes": self.dtypes}
+        return _rebuild, (type(self), self.framework.name, self.device_name, options)
 
-    def _decide_handler(self, cls: type) -> Handler:
+    def decide_handler(self, cls: type) -> Handler:
         """Return the handler for a type. Called once for each type."""
         function = _registered_leaf(cls)
         return self._registered_handler(cls, function) if function else self._decide_unregistered(cls)
@@ -188,56 +193,35 @@ class Converter:
 
 def _of_unknown_class(value: Any, owned: bool) -> Any:
     """Keep an object; if its attributes hold arrays, they have no counterpart as long as nobody says so."""
-    todo, seen = gc.get_referents(value), {id(value)}
-    while todo and len(seen) < _MANY:
-        part = todo.pop()
-        if id(part) not in seen and not isinstance(part, (*objects.UNCHANGING, MethodType)):
-            seen.add(id(part))
-            if registry.framework_of(type(part)) is not None:
-                return walk.KEEP
-            todo += gc.get_referents(part)[:_MANY]
-    return value
+    parts = reachable(value, _attributes_of, _MANY)
+    return walk.KEEP if any(registry.framework_of(type(part)) is not None for part in parts) else value
+
+
+def _attributes_of(value: Any) -> list[Any]:
+    others = *objects.UNCHANGING, MethodType
+    return [part for part in gc.get_referents(value) if not isinstance(part, others)]
 
 
 # The most objects that are looked at in the attributes of one.
 _MANY = 100
 
-# What the walk in C shares with the one in Python.
-for_c = {
-    "unchanged": walk.unchanged,
-    "keep": walk.KEEP,
-    "route": Route,
-    "container": walk.Container,
-    "dict": containers.DICT,
-    "list": containers.LIST,
-    "tuple": containers.TUPLE,
-    "in_progress": walk.IN_PROGRESS,
-    "path_of": walk.path_of,
-    "locate": walk.locate,
-    "report_kept": lambda slot, path, leaf: walk.report_kept(slot, lambda: path, leaf),
-    "refuse_cycle": walk.refuse_cycle,
-    "guarded": walk.guarded,
-    "refcounts_reliable": ownership.REFCOUNTS_RELIABLE,
-}
+# What the walk in C shares with the one in Python: it looks for what it needs by name.
+for_c = {**vars(ownership), **vars(containers), **vars(walk), "Route": Route}
 if speedups is not None:
-    speedups.configure(**for_c)
+    speedups.configure(for_c)
 
 
-def keeping_numbers(to: Namespace, device: Any = None, *, copy: bool | None = None) -> Converter:
-    """Return a converter that leaves Python's numbers as they are."""
-    return _build(to, device, copy, {}, False)
+class ArrayConverter(Converter):
+    """A converter of arrays, which leaves Python's numbers as they are."""
+
+    _converts_numbers = False
 
 
-def _build(to: Namespace, device: Any, copy: bool | None, dtypes: dict[str, str], numbers: bool) -> Converter:
-    converter = Converter(to, device, copy=copy, dtypes=dtypes)
-    converter._converts_numbers = numbers  # in time: no type is decided yet
-    return converter
+def _rebuild(cls: type[Converter], name: str, device: Any, options: dict[str, Any]) -> Converter:
+    return cls(registry.find_unpickled_framework(name), device, **options)
 
 
-def _rebuild(name: str, *options: Any) -> Converter:
-    return _build(registry.find_unpickled_framework(name), *options)
-
-
+@eager
 def convert(
     value: Any,
     to: Namespace,
@@ -282,3 +266,20 @@ def _converter(to: Namespace, device: Any, copy: bool | None, dtypes: _Casts) ->
 def _remembered(to: Namespace, device: Any, copy: bool | None, dtypes: _Casts, since: object) -> Converter:
     # `since`: no converter from before something was registered is found after it.
     return Converter(to, device, copy=copy, dtypes=dict(dtypes))
+
+
+def convert_unregistered(value: Any, xp: Namespace, device: Any = None) -> Any:
+    """Convert a value as if no leaf were registered for its own type, and what is inside it as usual.
+
+    This lets a registered function call what converted its type before.
+    """
+    converter, cls = _converter(xp, device, None, ()), type(value)
+    registered: Any = converter.handlers[cls]
+    unregistered: Any = converter._decide_unregistered(cls)
+
+    def handle(leaf: Any, owned: bool) -> Any:
+        handler = unregistered if leaf is value else registered
+        return handler if type(handler) is walk.Container else handler(leaf, owned)
+
+    handlers = ChainMap({cls: handle}, converter.handlers)
+    return walk.Walker(handlers, [Slot("value")], guard=converter.target.guard).convert([value])

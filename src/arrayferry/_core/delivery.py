@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from arrayferry._core import dtypes, messages, ownership, registry
 from arrayferry._core.dtypes import Cast
-from arrayferry._core.framework import Array, Framework, Placement, Target
+from arrayferry._core.framework import Array, Framework, Placement
 from arrayferry._core.interruptions import REFUSALS, is_interruption
 from arrayferry.errors import FerryError, NarrowingError, SharingError, TransferError, UnsupportedError
 
@@ -38,20 +39,19 @@ class Delivery:
         self._as_is = frozenset() if self.shares else frozenset(dtype.num for dtype in self.as_is)
         self._casts = cache(self._decide_cast)
 
-    def cast_of(self, dtype: np.dtype[Any], target: Target | None = None) -> Cast | None:
+    def on(self, device: Any) -> Delivery:
+        """Return the delivery to another device of the framework."""
+        return Delivery(self.framework, device, self.copy, self.wanted)
+
+    def cast_of(self, dtype: np.dtype[Any]) -> Cast | None:
         """Return how arrays of a dtype are cast; None if the target has nothing like it."""
-        return self._casts(dtype, dtype.num, (target or self.target).dtypes())
+        return self._casts(dtype, dtype.num, self.target.dtypes())
 
     def _decide_cast(self, dtype: np.dtype[Any], number: int, available: frozenset[str]) -> Cast | None:
         return dtypes.cast_for(dtype, available, self.wanted.get(dtype.name))
 
     def deliver(
-        self,
-        array: Array,
-        owned: bool,
-        source: Framework | None = None,
-        target: Target | None = None,
-        cast: Cast | None = None,
+        self, array: Array, owned: bool, source: Framework | None = None, cast: Cast | None = None
     ) -> Any:
         """Hand an array to the target; make it private first, unless sharing was asked for.
 
@@ -59,37 +59,39 @@ class Delivery:
             array: the array.
             owned: whether its memory may be taken over.
             source: the framework that it came from; None for NumPy.
-            target: another device to go to.
             cast: how to cast it, if not by its dtype.
 
         Returns:
             The target's array; None if its dtype has no counterpart there.
         """
         dtype = array.dtype
-        if cast is None and target is None and dtype.num in self._as_is and dtype.isnative:
+        if cast is None and dtype.num in self._as_is and dtype.isnative:
             if not owned:
                 array = ownership.private_copy(array, dtype, self.target.alignment)
             return self.take(array, source)
-        if (cast := cast or self.cast_of(dtype, target)) is None:
+        if (cast := cast or self.cast_of(dtype)) is None:
             return None
         if self.shares and not owned:
             return self._share(array, cast, source)
         if cast.halves and array.nbytes < ownership.LARGE and (half := dtypes.halved(array)) is not None:
-            return self.take(half, source, target)
-        if not (owned and cast.same):
+            return self.take(half, source)
+        is_copied = self.target.copies and cast.dtype.kind != "b"  # by `take`
+        if not (cast.same and (owned or is_copied)):
             array = self._private(array, cast, source)
         if cast.dtype.kind == "b":
             dtypes.canonical_bools(array)
-        return self.take(array, source, target)
+        return self.take(array, source)
 
-    def take(self, array: Array, source: Framework | None = None, target: Target | None = None) -> Any:
-        """Hand over private memory of a dtype that the target has."""
-        target = target or self.target
+    def take(
+        self, array: Array, source: Framework | None = None, make: Callable[[Array], Any] | None = None
+    ) -> Any:
+        """Hand over private memory of a dtype that the target has; `make` replaces the target's `take`."""
+        target, make = self.target, make or self.target.take
         try:
             if target.from_bits is None or array.dtype.num < dtypes.USER_DEFINED:  # to ask for a name is slow
-                result = target.take(array)
+                result = make(array)
             else:
-                bits = target.take(array.view(np.int16 if array.dtype.itemsize == 2 else np.uint8))
+                bits = make(array.view(np.int16 if array.dtype.itemsize == 2 else np.uint8))
                 result = target.from_bits(bits, array.dtype.name)
         except REFUSALS as error:
             raise self.refusal(array, error, source) from error
@@ -106,11 +108,8 @@ class Delivery:
     def _share(self, array: Array, cast: Cast, source: Framework | None) -> Any:
         given, name = registry.describe(array, source), self.framework.name
         if array.dtype.newbyteorder("=") != cast.dtype:
-            old, new = array.dtype.name, cast.dtype.name
-            what = f"{given} -> {new} {name}: another dtype cannot share memory"
-            if old not in self.target.dtypes():
-                what = f"{given} -> {name}: {name} has no {old}, so memory cannot be shared"
-            raise SharingError(what, f"pass copy=None, which converts it to {new}")
+            what = f"{given} -> {cast.dtype.name} {name}: another dtype cannot share memory"
+            raise SharingError(what, f"pass copy=None, which converts it to {cast.dtype.name}")
         if self.target.share is None:
             where = "kept in memory of its own" if self.device is None else f"not on {self.device}"
             reason = f"it is {where}"
@@ -118,7 +117,7 @@ class Delivery:
             reason = ownership.OBSTACLES[code][0]
         else:
             same = array if cast.same else array.view(cast.dtype)
-            return self.take(same, source, self.target._replace(take=self.target.share))
+            return self.take(same, source, self.target.share)
         raise SharingError(f"{name} cannot share this memory: {reason}", "pass copy=None")
 
     def _private(self, array: Array, cast: Cast, source: Framework | None) -> Array:

@@ -27,6 +27,23 @@ def no_view(array: Any) -> Array:
     raise SharingError(what, "pass copy=None, which copies it")
 
 
+class Deferred(NamedTuple):
+    """An array whose values are under way: what `fetch`, `take` and `within` may return for a device.
+
+    The walk goes on with the array. At its end, and before anybody else's code sees the array, it calls
+    `finish` once for all that have the same one, which needs one event, transfer or wait for all of them.
+
+    Attributes:
+        array: the array, which has its values when `finish` returns.
+        finish: `(list of tasks)`; one function for all arrays, so that it is called once.
+        task: what `finish` has to know of this array.
+    """
+
+    array: Any
+    finish: Callable[[list[Any]], None]
+    task: Any
+
+
 class Source(NamedTuple):
     """How arrays of one type are read. Its functions refuse what has no dense values.
 
@@ -37,6 +54,10 @@ class Source(NamedTuple):
             default one.
         on_host: `(array)` to False if NumPy cannot see its memory.
         guard: `(array)` to a context in which the array's device is the current one, to export it from.
+        copy: `(array)` to a private copy, made in the order in which its owner works on it; needed to read
+            arrays on a device elsewhere, unless they never change.
+        fetch: `(array, NumPy array)` copies an array on a device to one of the same shape and dtype, and
+            returns the second one, which may be `Deferred`.
         item: turns a 0-d array into a Python number, and any other array into something else.
         fast_copy: makes a private NumPy array, or returns None if in doubt; it is tried before `read`.
         fast_view: the same for a view, for callers that finish reading before anybody can write.
@@ -47,6 +68,8 @@ class Source(NamedTuple):
     device_of: Callable[[Any], Any] = lambda array: None
     on_host: Callable[[Any], bool] = lambda array: True
     guard: Callable[[Any], AbstractContextManager[Any]] = lambda array: nullcontext()
+    copy: Callable[[Any], Any] | None = None
+    fetch: Callable[[Any, Array], Any] | None = None
     item: Callable[[Any], Any] | None = None
     fast_copy: Callable[[Any], Array | None] | None = None
     fast_view: Callable[[Any], Array | None] | None = None
@@ -57,9 +80,11 @@ class Target(NamedTuple):
 
     Attributes:
         take: `(ndarray)` to an array; the memory is private, C-ordered and native, and may be taken over.
+        copies: whether `take` has copied the memory when it returns, so that any memory will do.
         dtypes: `()` to the names of the dtypes that it can hold at the moment.
         defaults: `()` to the dtype names of Python's int, float and complex.
-        as_is: the names of the dtypes that `take` accepts without a cast or a check, at all times.
+        as_is: the names of the dtypes that `take` accepts without a cast or a check, at all times; what it
+            returns for them is never `Deferred`.
         result_type: the type of what `take` returns; anything else has no values, and is refused. None if
             the type does not tell.
         from_bits: `(array of integers, dtype name)` to an array of the same bits, for the dtypes that NumPy
@@ -72,6 +97,8 @@ class Target(NamedTuple):
             device; None if it has no counterpart. Without it, such arrays go through NumPy.
         holds: `(array)` to whether one of the framework's own arrays is on this device.
         alias: `(array)` to an array on the same device memory as another framework's; used with `within`.
+        wait_for: waits until an array is complete; called for aliases of memory that others may change, if
+            its `Source` has no `copy`.
         can_alias: `(device type)` to whether `alias` reads memory there; a type is a number of DLPack's
             `DLDeviceType` (1 for the CPU, 2 for CUDA), 0 if an array does not tell.
         guard: whether a mode is on in which no array should be made, and a context without it; asked once
@@ -80,6 +107,7 @@ class Target(NamedTuple):
 
     take: Callable[[Array], Any]
     dtypes: Callable[[], frozenset[str]]
+    copies: bool = False
     defaults: Callable[[], Mapping[type, str]] = lambda: WIDE
     as_is: frozenset[str] = frozenset()
     result_type: type | None = None
@@ -90,6 +118,7 @@ class Target(NamedTuple):
     within: Callable[[Any, str | None], Any] | None = None
     holds: Callable[[Any], bool] = lambda array: True
     alias: Callable[[Any], Any] | None = None
+    wait_for: Callable[[Any], Any] = lambda array: None
     can_alias: Callable[[int], bool] = lambda device_type: device_type != 0
     guard: tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]] | None = None
 
@@ -170,8 +199,8 @@ class Framework(ABC):
 
     def no_device(self, spec: Any) -> DeviceError:
         """Return the error for a device that is unknown or not there."""
-        here = ", ".join(self.device_names()) or "none"
-        return DeviceError(f"{self.name} has no device {str(spec)!r} here", f"the devices here are: {here}")
+        names = ", ".join(self.device_names()) or "none"
+        return DeviceError(f"{self.name} has no device {str(spec)!r} here", f"the devices here are: {names}")
 
     def load(self) -> ModuleType:
         """Import the framework, or raise an error that says which command installs it."""

@@ -12,14 +12,8 @@ from typing import Any
 
 # What a framework's or a container's own code raises when it cannot do something.
 REFUSALS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    BufferError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
+    *(ArithmeticError, AssertionError, AttributeError, BufferError),
+    *(LookupError, RuntimeError, TypeError, ValueError),
 )
 
 
@@ -43,7 +37,7 @@ def is_from_handler(error: BaseException) -> bool:
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + 1]  # the last may be `*args`
         for argument in (frame.f_locals.get(name) for name in names):
             candidates = argument if type(argument) is tuple else (argument,)
-            if interrupted is not None and any(one is interrupted for one in candidates):
+            if interrupted is not None and any(candidate is interrupted for candidate in candidates):
                 return True
     return False
 
@@ -53,3 +47,10 @@ class ignore_errors(AbstractContextManager[None]):
 
     def __exit__(self, cls: Any, error: BaseException | None, traceback: Any) -> bool:
         return isinstance(error, Exception) and not is_from_handler(error)
+
+
+def describe_error(error: Exception) -> str:
+    """Return the type of an error, and its message if that can be read."""
+    with ignore_errors():  # of `__str__`, which must not replace the error that is reported
+        return f"{type(error).__name__}: {error}"
+    return type(error).__name__

@@ -27,7 +27,7 @@ def refuse_unknown(unknown: Iterable[str], known: Iterable[str], of: str) -> Non
     """Raise if there is an unknown option, and suggest the one that was probably meant."""
     known = list(known)
     for name in unknown:
-        close = [one for one in known if one in name.split("_")] or get_close_matches(name, known, 1)
+        close = [option for option in known if option in name.split("_")] or get_close_matches(name, known, 1)
         meant = "".join(f"did you mean {one}? " for one in close[:1])
         hint = f"{meant}The options are {', '.join(known)}"
         raise UnsupportedError(f"{name} is not an option for {of}", hint)

@@ -17,6 +17,7 @@ from operator import attrgetter
 from typing import Any, TypeAlias
 
 from arrayferry._core.messages import with_article
+from arrayferry._core.reachable import reachable
 from arrayferry._core.walk import Attribute
 
 EQUAL_KEYS = "two of its keys are equal, so that one entry would be lost"
@@ -179,11 +180,14 @@ def _refuse_ties(old: Any, attributes: list[Any]) -> None:
     """Raise if an attribute is a function or a weak reference that would stay tied to the original."""
     for attribute in (part for part in attributes if type(part) in _TIES):
         originals = {id(part) for part in (old, *attributes) if not isinstance(part, UNCHANGING)}
-        todo, seen = [attribute], set[int]()
-        while todo and len(seen) < 1000:
-            tie = todo.pop()
-            seen.add(id(tie))
-            referents = _REFERENTS.get(type(tie), gc.get_referents)(tie)
-            if any(id(part) in originals for part in referents):
+        for tie in reachable(attribute, _ties_of, 1000):
+            if any(id(part) in originals for part in _referents_of(tie)):
                 raise TypeError(f"it holds {with_article(type(attribute).__name__)} that is tied to it")
-            todo += [part for part in referents if type(part) in _CAN_TIE and id(part) not in seen]
+
+
+def _referents_of(tie: Any) -> Iterable[Any]:
+    return _REFERENTS.get(type(tie), gc.get_referents)(tie)
+
+
+def _ties_of(tie: Any) -> list[Any]:
+    return [part for part in _referents_of(tie) if type(part) in _CAN_TIE]

@@ -128,14 +128,6 @@ def obstacle(array: Array, codes: Iterable[str]) -> str:
 # The question of the proof: does this list alone hold its one value?
 IsUnshared: TypeAlias = Callable[[list[Any]], bool]
 
-
-def _references(box: list[Any]) -> int:
-    return getrefcount(box[0])
-
-
-_boxed = _references([object()])
-
-
 _holders = count_holders([object()])
 
 
@@ -194,12 +186,15 @@ def private_copy(array: Array, dtype: np.dtype[Any], alignment: int = 0) -> Arra
         return np.array(array, order="C")
     if not alignment and array.dtype.num == dtype.num:  # otherwise NumPy may keep the old, equal dtype
         return np.array(array, dtype=dtype, order="C", copy=True)
-    copy = _aligned(array.shape, dtype, alignment) if alignment else np.empty(array.shape, dtype)
+    copy = empty(array.shape, dtype, alignment)
     np.copyto(copy, array, casting="unsafe")
     return copy
 
 
-def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int) -> Array:
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 0) -> Array:
+    """Return new memory that begins at a multiple of so many bytes."""
+    if not alignment:
+        return np.empty(shape, dtype)
     size = math.prod(shape) * dtype.itemsize
     raw = np.empty(size + alignment, np.uint8)
     start = -raw.__array_interface__["data"][0] % alignment  # `ctypes` takes ten times as long

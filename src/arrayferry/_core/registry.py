@@ -230,8 +230,8 @@ def frameworks() -> dict[str, FrameworkInfo]:
     ('cpu',)
     """
     _load_plugins()
-    found = {name: _version(framework) for name, framework in registered().items()}
-    return {name: FrameworkInfo(name, version) for name, version in found.items() if version is not None}
+    versions = {name: _version(framework) for name, framework in registered().items()}
+    return {name: FrameworkInfo(name, version) for name, version in versions.items() if version is not None}
 
 
 def _version(framework: Framework) -> str | None:

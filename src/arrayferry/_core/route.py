@@ -17,7 +17,7 @@ import numpy as np
 from arrayferry._core import containers, dtypes, interruptions, ownership, registry
 from arrayferry._core.delivery import Delivery
 from arrayferry._core.dtypes import Cast
-from arrayferry._core.framework import Array, Framework, Source
+from arrayferry._core.framework import Array, Deferred, Framework, Source
 from arrayferry._core.walk import KEEP
 from arrayferry.errors import NarrowingError, SharingError
 
@@ -84,7 +84,7 @@ class Routes:
         limits = {} if wanted else dtypes.LARGEST
         self._largest = {name: limit for name, limit in limits.items() if limit[0] in as_is}
         self._number_cast = cache(self._decide_number_cast)
-        checks_bools = not self._shares and "bool" in target.dtypes() and "bool" not in wanted
+        checks_bools = not (self._shares or target.copies or "bool" in wanted) and "bool" in target.dtypes()
         numbers: dict[int, int] = {np.dtype(bool).num: 2} if checks_bools else {}
         numbers |= {dtype.num: 1 for dtype in as_is}
         self._for_c: dict[str, Any] = {
@@ -210,17 +210,39 @@ class Routes:
 
     def _read(self, framework: Framework, source: Source, array: Any, owned: bool, device: Any = None) -> Any:
         """Convert an array through NumPy. Only of what is read there, the owner can be known."""
+        if source.fetch is not None and self._fetches(source, array):
+            return self._fetch(source.fetch, array)
         box: list[Any] = [source.view(array) if self._shares else source.read(array)]
         if box[0] is None:
             return KEEP
         is_fresh = not self._shares and ownership.is_fresh(box)  # before anything else holds it
-        target = None if device is None else self._framework.target(device)
-        result = self._delivery.deliver(box[0], is_fresh, framework, target)
+        delivery = self._delivery if device is None else self._delivery.on(device)
+        result = delivery.deliver(box[0], is_fresh, framework)
         if result is not None:
             return result
         # NumPy holds its own structured dtypes, wherever an array came from.
         is_record = type(box[0]) is np.ndarray and box[0].dtype.names and not box[0].dtype.hasobject
         return self._follow_only_numpy(box[0], is_fresh) if is_record else KEEP
+
+    def _fetches(self, source: Source, array: Any) -> bool:
+        """Return whether an array on a device can be copied to memory that the target uses as it is."""
+        if self._shares or self.target.share is None or source.on_host(array):
+            return False
+        name = _dtype_of(array)
+        return name in dtypes.STANDARD & self.target.dtypes() and name not in self._wanted
+
+    def _fetch(self, fetch: Callable[[Any, Array], Any], array: Any) -> Any:
+        """Make an array on memory of the host first, and copy the values there later."""
+        assert self.target.share is not None
+        memory = ownership.empty(array.shape, np.dtype(_dtype_of(array)), self.target.alignment)
+        fetched = fetch(array, memory)
+        try:
+            result = self.target.share(memory)
+        except SharingError:  # then the values have to be there
+            if type(fetched) is Deferred:
+                fetched.finish([fetched.task])
+            return self._delivery.deliver(memory, owned=True)
+        return fetched._replace(array=result) if type(fetched) is Deferred else result
 
     def _finish(self, framework: Framework, array: Any, private: Array) -> Any:
         """Go on with a private copy that the walk in C has made."""
@@ -233,8 +255,8 @@ class Routes:
         if self._shares:
             return self._share_within(array, name, used)
         if self.target.within is None:
-            here = source.device_of(array) if self._device is None else None  # where it stays
-            return self._read(self._framework, source, array, owned, here)
+            device = source.device_of(array) if self._device is None else None  # where it stays
+            return self._read(self._framework, source, array, owned, device)
         if is_checked:
             values = source.read(array)
             if values is not None and (lost := dtypes.cast_exactly(values, np.dtype(used))[1]):
@@ -243,10 +265,11 @@ class Routes:
         return KEEP if copy is None else copy
 
     def _share_within(self, array: Any, name: str, used: str | None) -> Any:
-        if used in (None, name) and self.target.holds(array):
+        is_there = self.target.holds(array)  # first, because it refuses what has no values
+        if is_there and used in (None, name):
             return array
-        where = "" if self._device is None else f" on {self._device}"
-        what = f"{registry.describe(array, self._framework)} is not {used or name}{where}"
+        place = f"is on {getattr(array, 'device', 'another device')}, not on {self._device}"
+        what = f"{registry.describe(array, self._framework)} {f'is not {used}' if is_there else place}"
         raise SharingError(what, "pass copy=None, which converts it")
 
     def _dtype_within(self, name: str) -> tuple[str | None, bool]:
@@ -275,9 +298,13 @@ class Routes:
             what = f"arrays of {framework.name} never change; those of {self._framework.name} are writable"
             raise SharingError(what, "pass copy=None")
         assert self.target.alias is not None
+        is_fixed = self._shares or framework.immutable
         with source.guard(array):
-            alias = self.target.alias(array)
-        return self._within(registry.source_of(alias), alias, owned)
+            alias = self.target.alias(array if is_fixed or source.copy is None else source.copy(array))
+        result = self._within(registry.source_of(alias), alias, owned)
+        if not is_fixed and source.copy is None and result is not KEEP:  # its owner may change it at any time
+            self.target.wait_for(result.array if type(result) is Deferred else result)
+        return result
 
 
 def _dtype_of(array: Any) -> str:

@@ -92,5 +92,5 @@ def find_registered(kind: Any, cls: type) -> Any:
 def find_class(name: str) -> type | None:
     """Return the class that `"module:Class"` names; None if its module is not imported."""
     module, _, attribute = name.partition(":")
-    found = getattr(sys.modules.get(module), attribute, None)
-    return found if isinstance(found, type) else None
+    cls = getattr(sys.modules.get(module), attribute, None)
+    return cls if isinstance(cls, type) else None

@@ -19,9 +19,10 @@ from sys import getrefcount
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from arrayferry._core import ownership
-from arrayferry._core.interruptions import ignore_errors, is_interruption
+from arrayferry._core.framework import Deferred
+from arrayferry._core.interruptions import REFUSALS, describe_error, ignore_errors, is_interruption
 from arrayferry._core.speedups import speedups
-from arrayferry.errors import CircularError, FerryError, UnsupportedError
+from arrayferry.errors import CircularError, FerryError, TransferError, UnsupportedError
 
 _T = TypeVar("_T")
 
@@ -34,6 +35,9 @@ OnKeep: TypeAlias = "Callable[[str, Callable[[], str], Any], None]"
 # Called instead of a leaf's handler, to observe the walk, with the path, the leaf, the number of references
 # to it, weak ones included (None if somebody else can reach its container), and the handler.
 Visit: TypeAlias = "Callable[[str, Any, int | None, Callable[[Any, bool], Any]], Any]"
+
+# Arrays whose values are under way, each with the name of its slot.
+Deferrals: TypeAlias = "list[tuple[str, Deferred]]"
 
 # By id: a container that may be reached again (kept alive, so that its id is not reused), and its result.
 Memo: TypeAlias = "dict[int, tuple[Any, Any]]"
@@ -99,12 +103,15 @@ class Slot(NamedTuple):
         on_keep: called when a leaf of it has no counterpart in the target.
         scalar: turns it into a Python number; None if it is walked instead.
         kept_type: the type of numbers that stay as they are; `scalar` is called for all others.
+        expects: a list of a type and a dtype, which may be changed: if a value has another one, the walker's
+            `repack` is called first; None if it may be anything.
     """
 
     name: str
     on_keep: OnKeep | None = None
     scalar: Callable[[Any], Any] | None = None
     kept_type: type | None = None
+    expects: list[Any] | None = None
 
 
 # A container that is being walked: itself, its kind, its keys, the remaining children, the results so
@@ -121,16 +128,19 @@ def walk(
     handlers: Mapping[type, Any],
     memo: Memo | None = None,
     visit: Visit | None = None,
+    deferred: Deferrals | None = None,
 ) -> list[Any]:
     """Convert the values in `box`.
 
     Args:
         box: a list of the values; only what it alone holds can be taken over.
-        slots: the slot of each value; a box may have more values than slots.
+        slots: the slot of each value.
         handlers: the handler of each type.
         memo: the containers that were converted already.
         visit: called instead of each leaf's handler.
+        deferred: gets the arrays that are deferred, for the caller to complete; else they are, at the end.
     """
+    is_last, deferred = deferred is None, [] if deferred is None else deferred
     memo = {} if memo is None else memo
     unshared, count_holders = ownership.unshared, ownership.count_holders
     stack: list[_Frame] = [(box, None, (), iter(box), [], True, False)]
@@ -138,55 +148,85 @@ def walk(
         while True:
             node, container, keys, children, results, alone, known = stack[-1]
             for child in children:
-                found = handlers[type(child)]
+                answer = handlers[type(child)]
                 references = getrefcount(child)
                 if references <= unshared:  # so few that it has to be known exactly
                     references = count_holders((child,))
-                if type(found) is not Container:
+                if type(answer) is not Container:
                     if visit is None:
-                        found = found(child, alone and references <= unshared)
+                        answer = answer(child, alone and references <= unshared)
                     else:
-                        found = visit(_path(stack, slots), child, references if alone else None, found)
-                if type(found) is Container:
+                        answer = visit(_path(stack, slots), child, references if alone else None, answer)
+                if type(answer) is Container:
                     is_shared = references > unshared
-                    if found.counted and not child and not is_shared:  # empty, as many infos are
-                        results.append(found.unflatten(child, (), []))
+                    if answer.counted and not child and not is_shared:  # empty, as many infos are
+                        results.append(answer.unflatten(child, (), []))
                         continue
                     if is_shared and (entry := memo.get(id(child))) is not None:
                         if entry[1] is IN_PROGRESS:
-                            depths = (depth for depth, frame in enumerate(stack) if frame[0] is child)
-                            depth = next(depths, len(stack) - 1)
-                            refuse_cycle(child, _path(stack[:depth], slots) if depth else "")
+                            refuse_cycle(child)
                         results.append(entry[1])
                         continue
                     if is_shared:
                         memo[id(child)] = child, IN_PROGRESS
-                    alone = alone and found.counted and not is_shared
-                    keys, values = found.flatten(child if alone or not found.copy else found.copy(child))
-                    stack.append((child, found, keys, iter(values), [], alone, is_shared))
+                    alone = alone and answer.counted and not is_shared
+                    keys, values = answer.flatten(child if alone or not answer.copy else answer.copy(child))
+                    stack.append((child, answer, keys, iter(values), [], alone, is_shared))
                     break
-                if found is KEEP:
-                    report_kept(_slot(stack, slots), partial(_path, stack, slots), child)
-                    found = child
-                results.append(found)
+                if answer is KEEP:
+                    report_kept(_slot(stack, slots), _path(stack, slots), child)
+                    answer = child
+                elif type(answer) is Deferred:
+                    deferred.append((_slot(stack, slots).name, answer))
+                    answer = answer.array
+                results.append(answer)
             else:
                 if len(stack) == 1:
-                    return results
+                    break
+                if deferred and not container.counted:  # somebody else's code would see the arrays
+                    complete(deferred)
                 built = container.unflatten(node, keys, results)
                 if known:
                     memo[id(node)] = node, built
                 stack.pop()
                 stack[-1][4].append(built)
     except Exception as error:
+        complete(deferred, failed=True)
         if (located := locate(error, _path(stack, slots))) is error:
             raise
         raise located from error
+    if is_last:
+        complete(deferred)
+    return results
 
 
-def report_kept(slot: Slot, path: Callable[[], str], leaf: Any) -> None:
+def complete(deferred: Deferrals, failed: bool = False) -> None:
+    """Complete arrays that were deferred, those with the same `finish` at once, and empty the list.
+
+    Args:
+        deferred: the name of each array's slot, and the array.
+        failed: whether the walk has failed: then another error is ignored.
+    """
+    if failed:
+        with ignore_errors():
+            complete(deferred)
+    while deferred:
+        name, (_, finish, _) = deferred[0]
+        tasks = [each.task for _, each in deferred if each.finish is finish]
+        deferred[:] = [(slot, each) for slot, each in deferred if each.finish is not finish]
+        try:
+            finish(tasks)
+        except REFUSALS as error:
+            if isinstance(error, FerryError) or is_interruption(error):
+                raise
+            what = f"in a transfer of {len(tasks)}: {describe_error(error)}"
+            raise TransferError(what, "the framework itself refused; see its message", name) from error
+
+
+def report_kept(slot: Slot, path: str, leaf: Any) -> None:
     """Tell the slot's `on_keep`, if it has one, that a leaf has no counterpart."""
     if slot.on_keep is not None:
-        slot.on_keep(slot.name, path, leaf)
+        slot.on_keep(slot.name, lambda: path, leaf)
 
 
 def locate(error: Exception, path: str) -> Exception:
@@ -199,16 +239,8 @@ def locate(error: Exception, path: str) -> Exception:
     return UnsupportedError(what, "if something modifies it during the conversion, convert a copy", path)
 
 
-def describe_error(error: Exception) -> str:
-    """Return the type of an error, and its message if that can be read."""
-    with ignore_errors():  # of `__str__`, which must not replace the error that is reported
-        return f"{type(error).__name__}: {error}"
-    return type(error).__name__
-
-
 def _slot(frames: list[_Frame], slots: Sequence[Slot]) -> Slot:
-    index = len(frames[0][4])
-    return slots[index] if index < len(slots) else Slot(f"value[{index}]")
+    return slots[len(frames[0][4])]
 
 
 def _path(frames: list[_Frame], slots: Sequence[Slot]) -> str:
@@ -221,9 +253,9 @@ def path_of(name: str, steps: Iterable[tuple[Container, Any, int]]) -> str:
     return name + "".join(container.format_key(keys, index) for container, keys, index in steps)
 
 
-def refuse_cycle(container: Any, path: str = "") -> None:
+def refuse_cycle(container: Any) -> None:
     """Raise the error for a container that was reached from itself."""
-    raise CircularError(f"this {type(container).__name__} contains itself", "break the cycle", path)
+    raise CircularError(f"this {type(container).__name__} contains itself", "break the cycle")
 
 
 def guarded(context: Callable[[], AbstractContextManager[Any]], method: Callable[..., _T], *args: Any) -> _T:
@@ -238,7 +270,8 @@ class Walker:
     Args:
         handlers: the handler of each type.
         slots: the slots of the values in a box.
-        repack: turns anything else that `unpack` gets into a tuple with a value for each slot, or raises.
+        repack: turns what `unpack` gets into a tuple with a value for each slot, or raises. It is called for
+            anything else, and if a value is not what its slot expects.
         guard: as in `Target`.
     """
 
@@ -250,43 +283,59 @@ class Walker:
         guard: tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]] | None = None,
     ) -> None:
         self._handlers, self._slots, self._repack, self._guard = handlers, slots, repack, guard
-        numbered = [*enumerate(slots)]
-        self._walked = [index for index, slot in numbered if slot.scalar is None]
-        self._walked_slots = [slot for slot in slots if slot.scalar is None]
-        self._numbers = [(index, slot.scalar, slot.kept_type) for index, slot in numbered if slot.scalar]
+        self._count = len(slots)
+        # Slots that are walked and follow each other are walked together: the first, the one after the last.
+        is_walked = [slot.scalar is None for slot in slots]
+        starts = [i for i in range(len(slots)) if not (i and is_walked[i] and is_walked[i - 1])]
+        self._runs = [*zip(starts, [*starts[1:], len(slots)])]
 
     def convert(self, box: list[Any]) -> Any:
         """Return the one value in the box, converted."""
-        return self._walk(box, self._slots)[0]
+        if self._guard is not None and self._guard[0]():
+            return guarded(self._guard[1], walk, box, self._slots, self._handlers)[0]
+        return walk(box, self._slots, self._handlers)[0]
 
     def unpack(self, box: list[Any]) -> tuple[Any, ...]:
         """Return the values of the tuple in the box, converted."""
         values = box.pop()
-        if type(values) is not tuple or len(values) != len(self._slots):
+        as_expected = type(values) is tuple and len(values) == self._count
+        value = None
+        for slot, value in zip(self._slots, values if as_expected else ()):
+            if (known := slot.expects) is not None:
+                as_expected &= type(value) is known[0] and value.dtype is known[1]
+        if not as_expected:
             values = self._repack(values)
-        results = list(values)
-        del values
-        walked = [results[index] for index in self._walked]
-        for index in self._walked:
-            results[index] = None  # so that `walked` alone holds what is walked
-        for index, found in zip(self._walked, self._walk(walked, self._walked_slots)):
-            results[index] = found
-        for index, scalar, kept_type in self._numbers:
-            if type(results[index]) is not kept_type:
-                results[index] = scalar(results[index])
-        return tuple(results)
-
-    def _walk(self, box: list[Any], slots: Sequence[Slot]) -> list[Any]:
+        results = [*values]
+        del values, value  # so that the list alone holds them, and then a box alone holds each
+        memo: Memo = {}
+        deferred: Deferrals = []
+        walk_run: Callable[..., list[Any]] = walk
         if self._guard is not None and self._guard[0]():
-            return guarded(self._guard[1], walk, box, slots, self._handlers)
-        return walk(box, slots, self._handlers)
+            walk_run = partial(guarded, self._guard[1], walk)
+        try:
+            for start, stop in self._runs:
+                slot, part = self._slots[start], results[start:stop]
+                results[start:stop] = [None] * (stop - start)
+                if slot.scalar is None:
+                    slots = self._slots[start:stop]
+                    part = walk_run(part, slots, self._handlers, memo, None, deferred)
+                elif type(part[0]) is not slot.kept_type:
+                    part = [slot.scalar(part.pop())]
+                results[start:stop] = part
+        except Exception:
+            complete(deferred, failed=True)
+            raise
+        if deferred:
+            complete(deferred)
+        return tuple(results)
 
 
 def _count(box: list[Any]) -> int:
     """Return the reference count of the one object in the box, as the walk sees it."""
-    found: list[int | None] = []
-    walk(box, (), {object: unchanged}, visit=lambda path, leaf, count, handler: found.append(count))
-    return found[0] or -1
+    counts: list[int | None] = []
+    slots = (Slot("value"),)
+    walk(box, slots, {object: unchanged}, visit=lambda path, leaf, count, handler: counts.append(count))
+    return counts[0] or -1
 
 
 if ownership.REFCOUNTS_RELIABLE:

@@ -7,7 +7,7 @@
 | `environment.py` | the leaves of real steps, and how long the boundary takes |
 | `explanation.py` | all leaves, with their totals |
 | `advice.py` | what a user can do about it |
-| `render.py` | for people: text, and tables for rich |
+| `render.py` | for people: text, plain and for rich |
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from arrayferry._core.convert import Converter, Namespace
+from arrayferry._core.dtypes import dtype_names
 from arrayferry._core.messages import refuse_unknown
 from arrayferry._explain.advice import advice_for
 from arrayferry._explain.environment import explain_environment
 from arrayferry._explain.explanation import Explanation
 from arrayferry._explain.leaves import Leaf, fastest, record
 from arrayferry._explain.reasons import REASONS
-from arrayferry.wrappers._kinds import means_environment
+from arrayferry.envs.hints import means_environment
 
 __all__ = ["REASONS", "Explanation", "Leaf", "explain"]
 
@@ -32,6 +33,8 @@ def explain(
     to: Namespace,
     device: Any = None,
     *,
+    env_xp: Namespace | None = None,
+    env_device: Any = None,
     copy: bool | None = None,
     dtypes: Mapping[Any, Any] | None = None,
     steps: int = 20,
@@ -47,6 +50,8 @@ def explain(
             Gymnasium environment, which is made and closed. Any other text is a value.
         to: the target; for an environment, the agent's framework.
         device: where the arrays go.
+        env_xp: as for `wrap`; for an environment only, like the next.
+        env_device: as for `wrap`.
         copy: as for `convert`.
         dtypes: as for `convert`.
         steps: how many steps of an environment to look at; as many again are taken to measure the time.
@@ -61,12 +66,15 @@ def explain(
         value["camera"] - copied: you still hold the container it is in
         value["mission"] - left alone: a str is not an array
     """
-    refuse_unknown(unknown, ["device", "copy", "dtypes", "steps", "seed"], of="explain")
+    options: Any = {"device": device, "copy": copy, "dtypes": dtype_names(dtypes)}
+    own = {"env_xp": env_xp, "env_device": env_device}
+    refuse_unknown(unknown, [*options, *own, "steps", "seed"], of="explain")
     if means_environment(value):
-        return explain_environment(value, to, steps, seed, device=device, copy=copy, dtypes=dtypes)
+        return explain_environment(value, to, steps, seed, **options, **own)
+    refuse_unknown([name for name in own if own[name] is not None], options, of="explain of a value")
     box = [value]
     del value  # so that only the box holds it, if the caller no longer does
-    converter = Converter(to, device, copy=copy, dtypes=dtypes)
+    converter = Converter(to, **options)
     leaves = tuple(record(converter, box, ("value",), holder="you"))
     refused = any(leaf.memory == "refused" for leaf in leaves)
     seconds = 0.0 if refused else fastest(converter, lambda: box)

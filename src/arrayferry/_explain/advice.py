@@ -33,11 +33,11 @@ def _rules(out: Sequence[Leaf], converter: Converter, vector: bool) -> Iterator[
     narrowed = [leaf for leaf in out if leaf.reason == "no-dtype"]
     if narrowed and target.widening_hint:
         yield f"{_named(narrowed)}: narrowed. To keep all bits: {target.widening_hint}"
-    held = [leaf for leaf in out if leaf.reason in ("held", "container-held") and leaf.nbytes >= _WORTH_IT]
-    if held and not converter.target.alignment and converter.device is None:
-        total = size(sum(leaf.nbytes for leaf in held))
+    copied = [leaf for leaf in out if leaf.reason in ("held", "container-held") and leaf.nbytes >= _WORTH_IT]
+    if copied and not converter.target.alignment and converter.device is None:
+        total = size(sum(leaf.nbytes for leaf in copied))
         why = "copied, because others hold it"
-        yield f"{_named(held)}: {total} {why}. copy=False shares it, if neither side writes"
+        yield f"{_named(copied)}: {total} {why}. copy=False shares it, if neither side writes"
     if vector and any(re.match(r'info\["final_obs"\]\[\d+\]', leaf.path) for leaf in out):
         yield "final_obs is an array of objects: dense_final=True makes it one batch"
     if not ownership.REFCOUNTS_RELIABLE:

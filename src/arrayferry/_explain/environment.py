@@ -10,19 +10,19 @@ from typing import Any
 
 from gymnasium.vector import VectorEnv
 
+from arrayferry._boundary.agents import AgentsBoundary
+from arrayferry._boundary.answers import RESET, STEP, checked
+from arrayferry._boundary.boundary import Boundary, boundary_of
 from arrayferry._core.convert import Converter, Namespace
 from arrayferry._explain.advice import advice_for
 from arrayferry._explain.explanation import Explanation
 from arrayferry._explain.leaves import Leaf, flat, leaf_of, record
 from arrayferry._explain.reasons import REASONS
+from arrayferry.envs.adapters import adapter_of
+from arrayferry.envs.opening import opened
+from arrayferry.envs.rollout import refuse_no_steps, rollout_of
 from arrayferry.errors import FerryError
 from arrayferry.wrappers import wrap
-from arrayferry.wrappers._agents import AgentsBoundary
-from arrayferry.wrappers._answers import RESET, STEP, checked
-from arrayferry.wrappers._base import ConversionWrapper
-from arrayferry.wrappers._boundary import Boundary
-from arrayferry.wrappers._make import opened
-from arrayferry.wrappers._rollout import refuse_no_steps, rollout_of
 
 __all__ = ["explain_environment"]
 
@@ -44,17 +44,18 @@ def explain_environment(env: Any, to: Namespace, steps: int, seed: int | None, *
     refuse_no_steps(steps)
     with opened(env) as base:
         wrapped: Any = wrap(base, to, sanitize=False, **options)
-        run = _Run(base, wrapped._boundary)
+        run = _Run(base, boundary_of(wrapped))
         with suppress(FerryError):  # a refused leaf is reported below, with the others
             run.rollout.reset(wrapped, seed)  # here the wrapper learns which arrays the environment takes
-        seconds = run.fastest_of(steps)
         by_path: dict[str, list[Leaf]] = defaultdict(list)
-        for leaf in (leaf for _ in range(steps) for leaf in run.leaves_of_step(seconds["action"])):
-            by_path[leaf.path].append(leaf)
+        for number in range(2 * steps):
+            for leaf in run.step(looks=number >= steps):
+                by_path[leaf.path].append(leaf)
+        seconds = {name: min(times, default=0.0) for name, times in run.laps.items()}
         leaves = tuple(map(_usual, by_path.values()))
         advice = advice_for(leaves, run.outgoing, vector=run.is_vector)
-        target = run.outgoing.framework
-        if isinstance(base, ConversionWrapper) and base._boundary.outgoing.framework is target:
+        inner, target = boundary_of(base), run.outgoing.framework
+        if inner is not None and inner.outgoing.framework is target:
             advice = (*advice, f"both sides are {target.name}: leave one wrapper out")
         return Explanation(run.title, leaves, advice, seconds, steps)
 
@@ -73,10 +74,11 @@ class _Run:
 
     def __init__(self, env: Any, boundary: Boundary) -> None:
         self._env, self._boundary = env, boundary
-        self.rollout = rollout_of(env)
+        self.rollout = rollout_of(env, adapter_of(env).kind)
         self.is_vector = isinstance(env, VectorEnv)
         self.outgoing = boundary.outgoing
         self._to_agent = Converter(self.outgoing.framework, self.outgoing.device)
+        self.laps: dict[str, list[float]] = {"action": [], "step": [], "out": []}
 
     @property
     def title(self) -> str:
@@ -88,50 +90,43 @@ class _Run:
             name = str(self._env)
         return f"{name}{many} to {self.outgoing.framework.name}"
 
-    def _sample(self) -> Any:
-        return self._to_agent(self.rollout.sample())
-
-    def fastest_of(self, steps: int) -> dict[str, float]:
-        """Take steps as the wrapper does, and return the shortest time of each part."""
-        laps: dict[str, list[float]] = {"action": [], "step": [], "out": []}
-        for _ in range(steps):
-            action = self._sample()
-            boundary = self.rollout.boundary(self._boundary)
-            start = perf_counter()
-            member = boundary.convert_action(action)
-            converted = perf_counter()
-            box = [self.rollout.step(self._env, member)]
-            stepped = perf_counter()
-            laps["action"].append(converted - start)
-            laps["step"].append(stepped - converted)
-            try:
-                _, _, terminated, truncated, _ = self._boundary.convert_step(box)
-                laps["out"].append(perf_counter() - stepped)
-            except FerryError:  # it is among the leaves; whether the episode is over is unknown
-                self._env.reset()
-            else:
-                self.rollout.start_again(self._env, terminated, truncated)
-        return {name: min(times, default=0.0) for name, times in laps.items()}
-
-    def leaves_of_step(self, seconds: float) -> list[Leaf]:
-        """Take a step, and return what became of its leaves; `seconds` is the time that an action takes."""
-        action = self._sample()
+    def step(self, looks: bool) -> list[Leaf]:
+        """Take a step; return what becomes of its leaves, or convert them and note how long that takes."""
+        action = self._to_agent(self.rollout.sample())
         boundary = self.rollout.boundary(self._boundary)
+        start = perf_counter()
         member = boundary.convert_action(action)
-        leaves = _action_leaves(action, member, boundary.state.to_env, seconds)
-        box = [*checked("step", STEP, self.rollout.step(self._env, member))]
+        converted = perf_counter()
+        box = [self.rollout.step(self._env, member)]
+        stepped = perf_counter()
+        self.laps["action"].append(converted - start)
+        self.laps["step"].append(stepped - converted)
+        if looks:
+            leaves = _action_leaves(action, member, boundary.state.to_env, converted - start)
+            return leaves + self._leaves_of_result(box)
+        try:
+            _, _, terminated, truncated, _ = self._boundary.convert_step(box)
+            self.laps["out"].append(perf_counter() - stepped)
+        except FerryError:  # it is among the leaves; whether the episode is over is unknown
+            self._env.reset()
+        else:
+            self.rollout.start_again(self._env, terminated, truncated)
+        return []
+
+    def _leaves_of_result(self, box: list[Any]) -> list[Leaf]:
+        box[:] = checked("step", STEP, box.pop())
         self._boundary.learn_from(box)
         if self.is_vector:
-            leaves += record(self.outgoing, box, STEP, _HOLDER)
+            leaves = record(self.outgoing, box, STEP, _HOLDER)
             self.rollout.start_again(self._env, *box[2:4])
             return leaves
         numbers, box[1:4] = box[1:4], []  # so that only the box holds what is walked
-        leaves += record(self.outgoing, box, RESET, _HOLDER)
+        leaves = record(self.outgoing, box, RESET, _HOLDER)
         _, *converted, _ = self._boundary.convert_step([(None, *numbers, None)])
-        for name, value, found in zip(STEP[1:4], numbers, converted):
-            after = flat(found, name)
-            for path, one in flat(value, name).items():
-                leaves.append(leaf_of(path, one, after[path], self.outgoing, "own-memory", _HOLDER))
+        for name, value, result in zip(STEP[1:4], numbers, converted):
+            after = flat(result, name)
+            for path, part in flat(value, name).items():
+                leaves.append(leaf_of(path, part, after[path], self.outgoing, "own-memory", _HOLDER))
         self.rollout.start_again(self._env, *numbers[1:])
         return leaves
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,8 @@ from arrayferry._explain import render
 from arrayferry._explain.leaves import Leaf
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions
+    from rich.text import Text
 
 __all__ = ["Explanation"]
 
@@ -54,13 +55,10 @@ class Explanation:
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain data, for JSON."""
         return {
-            "title": self.title,
-            "steps": self.steps,
+            **asdict(self),
             "ok": self.ok,
             "leaves": [{**asdict(leaf), "verdict": leaf.verdict} for leaf in self.leaves],
             "bytes": self.totals,
-            "seconds": dict(self.seconds),
-            "advice": list(self.advice),
         }
 
     def __str__(self) -> str:
@@ -69,6 +67,6 @@ class Explanation:
 
     __repr__ = __str__
 
-    def __rich__(self) -> RenderableType:
-        """Return a table for rich."""
-        return render.as_rich(self)
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        """Yield the parts for rich."""
+        return render.as_rich(self, options.max_width)

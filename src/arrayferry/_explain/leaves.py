@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -14,12 +13,13 @@ from arrayferry._core import ownership
 from arrayferry._core.containers import container_of
 from arrayferry._core.convert import Converter
 from arrayferry._core.dtypes import dtype_name
+from arrayferry._core.framework import Deferred
 from arrayferry._core.interruptions import ignore_errors
 from arrayferry._core.messages import with_article
 from arrayferry._core.registry import framework_of
 from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import KEEP, Container, Slot, unchanged, walk
-from arrayferry._explain.reasons import REASONS, have_common_memory, reason_to_copy
+from arrayferry._explain.reasons import REASONS, have_common_memory, reason_to_copy, route_of
 from arrayferry.errors import FerryError
 
 __all__ = ["Leaf", "fastest", "flat", "leaf_of", "record"]
@@ -75,65 +75,54 @@ def record(converter: Converter, box: list[Any], names: Sequence[str], holder: s
     A leaf that is refused is recorded like the others, and the walk goes on.
     """
     leaves: list[Leaf] = []
-    depth = [0]  # how many containers are open whose holders are not counted
-
-    def counting(found: Any) -> Any:
-        if type(found) is not Container or found.counted:
-            return found
-
-        def call(function: Callable[..., Any], number: int, *args: Any) -> Any:
-            depth[0] += number
-            return function(*args)
-
-        return replace(
-            found, flatten=partial(call, found.flatten, 1), unflatten=partial(call, found.unflatten, -1)
-        )
+    uncounted: list[str] = []  # how the paths begin in containers whose holders are not counted
 
     def visit(path: str, value: Any, references: int | None, handler: Any) -> Any:
         reason = reason_to_copy(converter, value, references)
-        if reason == "container-held" and depth[0]:
+        if reason == "container-held" and path.startswith(tuple(uncounted)):
             reason = "container-uncounted"
         owned = references is not None and references <= ownership.unshared
         try:
-            route = route_of(converter, value)
-            found = route(value, owned)
+            route = route_of(handler, value)
+            result = route(value, owned)
         except FerryError as error:
             leaves.append(leaf_of(path, value, value, converter, reason, holder, error))
             return value
-        if type(found) is not Container:
-            leaf = leaf_of(path, value, found, converter, reason, holder, route=route)
+        if type(result) is not Container:
+            array = result.array if type(result) is Deferred else result
+            leaf = leaf_of(path, value, array, converter, reason, holder, route=route)
             # What was taken over is handed in as it came: in a box that is its only holder.
             is_taken = leaf.memory == "taken over" and isinstance(value, np.ndarray)
             new_box = lambda: [value.copy() if is_taken else value]  # noqa: E731
             leaves.append(replace(leaf, seconds=fastest(converter, new_box)))
-        return counting(found)
+        elif not result.counted:
+            uncounted.extend((f"{path}[", f"{path}."))
+        return result
 
-    walk(box, [*map(Slot, names)], TypeCache(lambda cls: counting(converter._handlers[cls])), visit=visit)
+    def decide(cls: type) -> Any:
+        handler = converter.handlers[cls]
+        is_uncounted = type(handler) is Container and not handler.counted
+        return (lambda value, owned: handler) if is_uncounted else handler  # a function is visited
+
+    walk(box, [*map(Slot, names)], TypeCache(decide), visit=visit)
     return leaves
 
 
 def fastest(converter: Converter, new_box: Callable[[], list[Any]]) -> float:
     """Return the shortest time of a conversion, in seconds: other processes only ever add to a time."""
-    laps = []
+    laps, convert = [], converter.walker([Slot("value")]).convert
     for _ in range(_LAPS):
         box = new_box()
         start = perf_counter()
-        converter._convert_box(box)
+        convert(box)
         laps.append(perf_counter() - start)
     return min(laps)
-
-
-def route_of(converter: Converter, value: Any) -> Any:
-    """Return the route that a leaf takes; a function without steps, if one is registered for its type."""
-    handler = converter._handlers[type(value)]
-    resolve = getattr(handler, "resolve", None)
-    return handler if resolve is None else resolve(value)
 
 
 def leaf_of(
     path: str,
     value: Any,
-    found: Any,
+    result: Any,
     converter: Converter,
     reason: str,
     holder: str,
@@ -141,14 +130,9 @@ def leaf_of(
     route: Any = None,
 ) -> Leaf:
     """Return what became of a value by a route; `reason` is why it was copied, if it was."""
-    if error is not None:
-        memory, reason = "refused", "refused"
-    elif found is KEEP:
-        memory, reason, found = "left alone", "no-counterpart", value
-    else:
-        memory, reason = _outcome(value, found, converter, reason)
+    result, memory, reason = _outcome(value, result, converter, reason, error)
     source, target = framework_of(type(value)), converter.framework
-    before, after = _kind_of(value), _kind_of(found)
+    before, after = _kind_of(value), _kind_of(result)
     why = REASONS[reason].format(
         a_type=with_article(type(value).__name__),
         before=before,
@@ -157,6 +141,7 @@ def leaf_of(
         source=source and source.name,
         target=target.name,
         device=converter.device_name,
+        place=_device_of(value),
         alignment=converter.target.alignment,
         holder=holder,
         holds="hold" if holder == "you" else "holds",
@@ -164,31 +149,46 @@ def leaf_of(
     )
     steps: tuple[str, ...] = ()
     if memory not in ("left alone", "refused"):
-        steps = getattr(route or route_of(converter, value), "steps", ("python", target.name))
+        route = route or route_of(converter.handlers[type(value)], value)
+        steps = getattr(route, "steps", ("python", target.name))
     if reason == "number":
-        steps = (*steps[:1], "numpy" if isinstance(found, np.generic) else "python")
-    shape = getattr(value, "shape", None)
-    shape = None if shape is None else tuple(shape)
-    nbytes = 0
+        steps = (*steps[:1], "numpy" if isinstance(result, np.generic) else "python")
+    shape, nbytes = getattr(value, "shape", None), 0
     with ignore_errors():  # some frameworks lack it, and some arrays have no values
         nbytes = int(value.nbytes)
-    hint = error.hint if error else ""
+    shape, hint = None if shape is None else tuple(shape), error.hint if error else ""
     return Leaf(path, shape, before, after, steps, memory, reason, why, nbytes, hint=hint)
 
 
-def _outcome(value: Any, found: Any, converter: Converter, reason: str) -> tuple[str, str]:
-    """Return what became of the memory of a leaf that was converted, and the code of the reason."""
-    if framework_of(type(found)) is None:
-        return ("left alone", "no-array") if found is value else ("converted", "number")
+def _outcome(
+    value: Any, result: Any, converter: Converter, reason: str, error: FerryError | None
+) -> tuple[Any, str, str]:
+    """Return what a leaf became, what became of its memory, and the code of the reason."""
+    before = _kind_of(value)
+    if error is not None:
+        return value, "refused", "refused"
+    if result is KEEP:
+        return value, "left alone", "no-counterpart"
+    if framework_of(type(result)) is None and result is value:
+        return result, "left alone", "no-array"
+    if framework_of(type(result)) is None:
+        return result, "converted", "number"
     if framework_of(type(value)) is None:
-        return "converted", "array"
+        return result, "converted", "array"
     if converter.copy is False:  # else it would have been refused
-        return "shared", "copy-false"
-    if have_common_memory(value, found):
-        return "taken over", "unheld"
-    if (before := _kind_of(value)) != _kind_of(found):
-        return "cast", "dtypes" if before in converter.dtypes else "no-dtype"
-    return "copied", reason
+        return result, "shared", "copy-false"
+    if have_common_memory(value, result):
+        return result, "taken over", "unheld"
+    if before != _kind_of(result):
+        return result, "cast", "dtypes" if before in converter.dtypes else "no-dtype"
+    return result, "copied", reason
+
+
+def _device_of(value: Any) -> Any:
+    """Return the device of an array; something to call it, for one that does not tell."""
+    with ignore_errors():  # such as a deleted array
+        return value.device
+    return "its device"
 
 
 def _kind_of(value: Any) -> str:
@@ -203,7 +203,7 @@ def flat(value: Any, name: str) -> dict[str, Any]:
     >>> flat({"a": [1, 2]}, "x")
     {'x["a"][0]': 1, 'x["a"][1]': 2}
     """
-    found: dict[str, Any] = {}
-    actions = TypeCache(lambda cls: container_of(cls) or unchanged)
-    walk([value], [Slot(name)], actions, visit=lambda path, leaf, *_: found.update({path: leaf}))
-    return found
+    leaves: dict[str, Any] = {}
+    handlers = TypeCache(lambda cls: container_of(cls) or unchanged)
+    walk([value], [Slot(name)], handlers, visit=lambda path, leaf, *_: leaves.update({path: leaf}))
+    return leaves

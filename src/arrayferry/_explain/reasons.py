@@ -11,8 +11,9 @@ from arrayferry._core.convert import Converter
 from arrayferry._core.framework import Array, Framework
 from arrayferry._core.interruptions import ignore_errors
 from arrayferry._core.registry import framework_of, source_of
+from arrayferry._core.route import Route
 
-__all__ = ["REASONS", "have_common_memory", "reason_to_copy"]
+__all__ = ["REASONS", "have_common_memory", "reason_to_copy", "route_of"]
 
 REASONS: dict[str, str] = {
     # taken over or shared
@@ -30,6 +31,12 @@ REASONS: dict[str, str] = {
     "alignment": "{target} takes over only memory that is aligned to {alignment} bytes",
     "own-memory": "{target} allocates its own memory",
     "no-view": "NumPy cannot see its memory",
+    # copied to a device, from one, or between two
+    "uploaded": "it goes to {device}, in one transfer with the others",
+    "downloaded": "it comes from {place}, with one wait for all that do",
+    "stays": "it stays on {place}, and nobody waits",
+    "moves": "it goes from {place} to {device}, and nobody waits",
+    "by-host": "{target} cannot read it on {place}, so it goes through the host",
     "immutable": "arrays of {source} never change, and yours are writable",
     "deletable": "its {source} array can still be deleted or donated",
     "uncountable": "there is no way to tell who else holds {source} arrays",
@@ -60,6 +67,8 @@ def reason_to_copy(converter: Converter, array: Any, references: int | None) -> 
     if converter.copy is True:
         return "copy-true"
     source = framework_of(type(array))
+    if source is not None and (code := _way(converter, source, array)):
+        return code
     if not isinstance(array, np.ndarray):
         return "" if source is None else _reason_to_copy_from(source, converter.framework, array)
     if code := ownership.obstacle(array, ownership.TAKING):
@@ -75,6 +84,27 @@ def reason_to_copy(converter: Converter, array: Any, references: int | None) -> 
     return "alignment" if converter.target.alignment else "own-memory"
 
 
+def route_of(handler: Any, value: Any) -> Any:
+    """Return the route that a leaf takes; a function without steps, if one is registered for its type."""
+    if not isinstance(handler, Route) or handler.resolve is None:
+        return handler
+    return handler.resolve(value)
+
+
+def _way(converter: Converter, source: Framework, array: Any) -> str:
+    """Return the code for how an array gets to a device, or comes from one; empty on the host."""
+    target = converter.target
+    if source.source(type(array)).on_host(array):
+        return "uploaded" if target.copies else ""
+    if source is converter.framework:
+        is_there = target.within is not None and target.holds(array)
+        return "stays" if is_there else "downloaded" if target.share is not None else "moves"
+    route = route_of(converter.handlers[type(array)], array)
+    if "dlpack" in getattr(route, "steps", ()):
+        return "stays"
+    return "downloaded" if target.share is not None else "by-host"
+
+
 def _reason_to_copy_from(source: Framework, target: Framework, array: Any) -> str:
     if _view(array) is None:
         return "no-view"
@@ -83,10 +113,10 @@ def _reason_to_copy_from(source: Framework, target: Framework, array: Any) -> st
     return "uncountable"
 
 
-def have_common_memory(one: Any, other: Any) -> bool:
+def have_common_memory(array: Any, other: Any) -> bool:
     """Return whether two arrays, of any frameworks, share memory, as far as NumPy can see it."""
-    here, there = _view(one), _view(other)
-    return here is not None and there is not None and np.may_share_memory(here, there)
+    views = _view(array), _view(other)
+    return all(view is not None for view in views) and np.may_share_memory(*views)
 
 
 def _view(array: Any) -> Array | None:

@@ -1,21 +1,26 @@
-"""An explanation for people: as plain text, and for a terminal through rich."""
+"""An explanation as text, plain and for rich, and the tables of both."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+from textwrap import fill, indent
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
+    from rich.text import Text
 
     from arrayferry._explain.explanation import Explanation
 
-__all__ = ["as_rich", "as_text", "rich_table", "size"]
+__all__ = ["as_rich", "as_text", "size", "table"]
 
 # A heading that starts with `>` is for numbers, which align right.
 _HEADS = ("leaf", "what it is", "route", ">bytes", ">µs", "shared or copied, and why")
+
 _STYLES = {"taken over": "green", "shared": "green", "refused": "red", "left alone": "dim"}
+
+# The last column is never narrower than this, in characters.
+_NARROWEST = 12
 
 
 def size(count: int) -> str:
@@ -59,48 +64,60 @@ def _totals(explanation: Explanation) -> str:
 
 
 def as_text(explanation: Explanation) -> str:
-    """Return columns of plain text."""
-    rows = [[head.removeprefix(">") for head in _HEADS], *_rows(explanation)]
-    columns = []
-    for head, cells in zip(_HEADS, zip(*rows)):
-        width = max(map(len, cells))
-        columns.append([cell.rjust(width) if head[0] == ">" else cell.ljust(width) for cell in cells])
-    lines = ["  ".join(row).rstrip() for row in zip(*columns)]
+    """Return an explanation as plain text."""
+    lines = _columns(_HEADS, _rows(explanation))
     advice = [f"advice: {text}" for text in explanation.advice]
     return "\n".join([explanation.title, *lines, _totals(explanation), *advice])
 
 
-def as_rich(explanation: Explanation) -> RenderableType:
-    """Return a table for rich, which fits itself into the terminal."""
-    from rich.console import Group
-    from rich.markup import escape
+def as_rich(explanation: Explanation, width: int) -> Iterator[Text]:
+    """Yield the parts of an explanation for rich."""
     from rich.text import Text
 
-    rows = []
-    for leaf, row in zip(explanation.leaves, _rows(explanation)):
-        *others, verdict = map(escape, row)
-        rows.append([*others, f"[{_STYLES.get(leaf.memory, 'none')}]{verdict}[/]"])
-    table = rich_table(explanation.title, _HEADS, rows, wraps=("leaf", "what it is", "route"))
-    advice = [Text.assemble(("advice: ", "yellow"), text) for text in explanation.advice]
-    return Group(table, Text(_totals(explanation), "bold"), *advice)
+    styles = [_STYLES.get(leaf.memory, "") for leaf in explanation.leaves]
+    yield Text(explanation.title, "bold")
+    yield table(_HEADS, _rows(explanation), styles, width)
+    yield Text(_totals(explanation), "bold")
+    for advice in explanation.advice:
+        yield Text.assemble(("advice: ", "yellow"), advice)
 
 
-def rich_table(
-    title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], wraps: Sequence[str] = ()
-) -> Table:
-    """Return a table of rich's markup. A column whose heading starts with `>` aligns right.
+def table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], styles: Iterable[str] = (), width: int = 0
+) -> Text:
+    """Return a table for rich, with a style for each row; it fits into a width, by default the terminal's."""
+    from rich.console import Console
+    from rich.text import Text
 
-    The last column and those in `wraps` wrap: rich shrinks every column that does, and breaks words.
+    lines = _columns(heads, rows, (width or Console().width) - 1)
+    parts = zip_longest(lines, ["bold", *styles], fillvalue="")
+    return Text("\n").join([Text(indent(line, " "), style) for line, style in parts])
+
+
+def _columns(heads: Sequence[str], rows: Iterable[Sequence[str]], width: int = 0) -> list[str]:
+    """Return the headings and each row of a table as text in columns.
+
+    >>> for line in _columns(["what", ">bytes", "why"], [["obs", "16", "nobody else holds it"]], 25):
+    ...     print(line)
+    what  bytes  why
+    obs      16  nobody else
+                 holds it
+
+    Args:
+        heads: the headings; a column whose heading starts with `>` aligns right.
+        rows: the text of each cell.
+        width: the width in which the last column has to fit, by more lines; 0 for any.
     """
-    from rich.markup import escape
-    from rich.table import Table
-
-    title = escape(title)
-    table = Table(title=title or None, title_justify="left", title_style="bold", box=None, padding=(0, 1))
-    for head in heads:
-        justify, name = ("right", head[1:]) if head.startswith(">") else ("left", head)
-        fixed = head not in (*wraps, heads[-1])
-        table.add_column(name, justify=justify, no_wrap=fixed, overflow="fold")  # type: ignore[arg-type]
-    for row in rows:
-        table.add_row(*row)
-    return table
+    cells = [[head.removeprefix(">") for head in heads], *rows]
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    lines = []
+    for *others, last in cells:
+        padded = (
+            cell.rjust(size) if head.startswith(">") else cell.ljust(size)
+            for head, cell, size in zip(heads, others, widths)
+        )
+        start = "".join(f"{cell}  " for cell in padded)
+        limit = max(width, len(start) + _NARROWEST) if width else len(start + last) + 1
+        indents: Any = {"initial_indent": start, "subsequent_indent": " " * len(start)}
+        lines.append(fill(last, limit, **indents, break_on_hyphens=False) or start.rstrip())
+    return lines

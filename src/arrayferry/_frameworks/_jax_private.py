@@ -15,6 +15,7 @@ from typing import Any
 
 from arrayferry._core.framework import Array
 from arrayferry._core.interruptions import is_from_handler
+from arrayferry._frameworks._jax_shardings import is_on_cpu
 from arrayferry._frameworks._lazy import jax
 
 # Up to this size JAX copies during the call; larger arrays it copies later, on another thread.
@@ -32,7 +33,7 @@ _MANY_PLANS = 1024
 def faster(
     put: Callable[[Array], jax.Array], pieces: Mapping[jax.Device, Any] | None = None
 ) -> Callable[[Array], jax.Array]:
-    """Return a function that does what another does by `device_put`; its result is complete.
+    """Return a function that does what another does by `device_put`; on the CPU, its result is complete.
 
     Args:
         put: puts a private NumPy array on one device or on many. It is called for the first array of each
@@ -56,7 +57,9 @@ def faster(
                 # Otherwise, call `put` below, so that its own errors do not have this one as their context.
         if result is None:
             result = put_first(array, key)
-        return result if array.nbytes <= _COPIED_AT_ONCE else result.block_until_ready()
+        if array.nbytes <= _COPIED_AT_ONCE or not is_on_cpu(result.sharding):  # a GPU copies in its stream
+            return result
+        return result.block_until_ready()
 
     def put_first(array: Array, key: Any) -> jax.Array:
         with jax.ensure_compile_time_eval():  # inside a trace the result would be a tracer without values
@@ -64,9 +67,9 @@ def faster(
         if private_put is not None and result.dtype == array.dtype:
             if len(plans) >= _MANY_PLANS:
                 plans.clear()
-            there: Any = pieces or result.sharding.addressable_devices_indices_map(array.shape)
-            indices = None if len(there) == 1 else [*there.values()]
-            plans[key] = result.aval, result.sharding, indices, [*there], result.committed
+            index_of: Any = pieces or result.sharding.addressable_devices_indices_map(array.shape)
+            indices = None if len(index_of) == 1 else [*index_of.values()]
+            plans[key] = result.aval, result.sharding, indices, [*index_of], result.committed
         return result
 
     return faster_put

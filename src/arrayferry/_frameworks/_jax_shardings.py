@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,13 @@ import numpy as np
 from arrayferry._core.messages import with_article
 from arrayferry._frameworks._lazy import jax
 from arrayferry.errors import DeviceError
+
+
+@lru_cache(1024)
+def is_on_cpu(sharding: jax.sharding.Sharding) -> bool:
+    """Return whether all devices of a sharding are CPUs, where NumPy sees memory."""
+    devices: Any = sharding.device_set
+    return all(device.platform == "cpu" for device in devices)
 
 
 def has_mesh(device: Any) -> bool:
@@ -42,12 +50,12 @@ def from_data(data: dict[str, Any], find: Callable[[str], Any]) -> jax.sharding.
     try:
         devices = [find(name) for name in names]
     except DeviceError as error:
-        here = jax.devices()
-        if len(here) < len(names):
-            what = f"a sharding over {len(names)} devices cannot be recreated: only {len(here)} are here"
+        available = jax.devices()
+        if len(available) < len(names):
+            what = f"a sharding over {len(names)} devices cannot be recreated: only {len(available)} are here"
             hint = "start this process with as many devices, or pass another device"
             raise DeviceError(what, hint) from error
-        devices = here[: len(names)]
+        devices = available[: len(names)]
     if "mesh" not in data:
         return jax.sharding.SingleDeviceSharding(devices[0], memory_kind=data["memory_kind"])
     axes = data["mesh"]

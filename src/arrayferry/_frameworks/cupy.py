@@ -1,6 +1,6 @@
 """CuPy: arrays on CUDA and ROCm devices.
 
-* a NumPy array -> a copy on the device, complete when it returns
+* a NumPy array -> a copy on the device, in the order of its current stream
 * an array of another framework on the same GPU -> DLPack, then a copy there
 * a CuPy array -> `.get()`, a fresh NumPy array
 * bfloat16 and float8 -> float32, which every version of CuPy has
@@ -8,10 +8,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from arrayferry._core.dtypes import STANDARD
-from arrayferry._core.framework import Framework, Source, Target
+from arrayferry._core.framework import Deferred, Framework, Source, Target
+from arrayferry._core.holds import hold_sources
 
 if TYPE_CHECKING:
     import cupy
@@ -30,6 +32,8 @@ class CuPy(Framework):
             read=lambda array: array.get(),
             device_of=lambda array: array.device,
             on_host=lambda array: False,
+            guard=lambda array: array.device,
+            copy=lambda array: array.copy(),
         )
 
     def target(self, device: Any) -> Target:
@@ -39,9 +43,10 @@ class CuPy(Framework):
         return Target(
             take=lambda array: copy_to(device or cupy.cuda.Device(), array),
             dtypes=lambda: STANDARD,
-            within=lambda array, dtype: copy_to(device or array.device, array, dtype),
+            within=lambda array, dtype: defer_copy(device or array.device, array, dtype),
             holds=lambda array: device in (None, array.device),
             alias=alias,
+            wait_for=lambda array: record(array.device)[1](),
             can_alias=lambda device_type: device_type in (2, 10),  # CUDA or ROCm, whichever it is built for
         )
 
@@ -74,13 +79,32 @@ class CuPy(Framework):
 
 
 def copy_to(device: Any, array: Any, dtype: str | None = None) -> cupy.ndarray:
-    """Return a copy on a device, complete when this returns."""
+    """Return a copy on a device."""
     import cupy
 
     with device:
-        copy = cupy.array(array, dtype=dtype, copy=True, order="C")
-        cupy.cuda.get_current_stream().synchronize()
-    return copy
+        return cupy.array(array, dtype=dtype, copy=True, order="C")
+
+
+def defer_copy(device: Any, array: cupy.ndarray, dtype: str | None) -> Any:
+    """Return a copy on a device, in the order of the streams, that reads the array until then."""
+    import cupy
+
+    if device != array.device:  # CuPy itself orders the streams of one device only
+        with array.device:
+            done = cupy.cuda.get_current_stream().record()
+        with device:
+            cupy.cuda.get_current_stream().wait_event(done)
+    return Deferred(copy_to(device, array, dtype), hold_sources, (record, device, array))
+
+
+def record(device: Any) -> tuple[Callable[[], bool], Callable[[], Any]]:
+    """Record an event on a device's current stream; return whether it has passed, and how to wait for it."""
+    import cupy
+
+    with device:
+        event = cupy.cuda.get_current_stream().record()
+    return lambda: bool(event.done), event.synchronize
 
 
 def alias(array: Any) -> cupy.ndarray:

@@ -24,10 +24,15 @@ from typing import Any
 import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD, castable
-from arrayferry._core.framework import NARROW, WIDE, Array, Framework, Source, Target
+from arrayferry._core.framework import NARROW, WIDE, Array, Deferred, Framework, Source, Target
+from arrayferry._core.holds import hold
 from arrayferry._core.speedups import speedups
 from arrayferry._core.type_cache import clear_type_caches
 from arrayferry._frameworks import _jax_private, _jax_shardings
+from arrayferry._frameworks._jax_private import faster as faster  # these four for the rooms above
+from arrayferry._frameworks._jax_private import has_started as has_started
+from arrayferry._frameworks._jax_private import mapped_axes as mapped_axes
+from arrayferry._frameworks._jax_shardings import has_mesh as has_mesh
 from arrayferry._frameworks._lazy import jax
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
@@ -78,12 +83,13 @@ class Jax(Framework):
 
     def source(self, cls: type) -> Source:
         """Return how arrays are read: those with values through the buffer protocol, in C."""
-        source = Source(read=read, view=view, on_host=on_host)
+        source = Source(read=read, view=view, on_host=on_host, fetch=fetch)
         if _forked or cls is not array_type():
             return source
         fast_copy = None if speedups is None else speedups.copy_buffer
         # A number through NumPy, which is faster than JAX's own `tolist`.
-        return source._replace(item=lambda array: np.asarray(array).tolist(), fast_copy=fast_copy)
+        item = lambda array: np.asarray(array).tolist()  # noqa: E731
+        return source._replace(item=item, fast_copy=fast_copy, on_host=_array_on_host)
 
     def target(self, device: Any) -> Target:
         """Return how arrays are made on a device or with a sharding: by a faster `jax.device_put`."""
@@ -99,9 +105,10 @@ class Jax(Framework):
             share=partial(share, take) if on_cpu else None,
             needs=("not-contiguous", "odd-bools"),
             alignment=_ALIGNMENT,
-            within=partial(copy_to, device),
+            within=partial(copy_within, device),
             holds=partial(is_on, device),
             alias=jax.numpy.from_dlpack,
+            wait_for=lambda array: array.block_until_ready(),
             can_alias=can_alias,
         )
 
@@ -148,13 +155,22 @@ def read(array: jax.Array) -> Array | None:
     """Return a read-only view of an array on one CPU device, or a fresh array of any other."""
     if not _has_values(array):
         return None
-    if not array.is_fully_addressable:
-        raise UnsupportedError(
-            "this process holds only some shards of the array",
-            "gather it with jax.experimental.multihost_utils.process_allgather, "
-            "or convert its addressable_shards",
-        )
+    _refuse_if_elsewhere(array)
     return _values(array)
+
+
+def fetch(array: jax.Array, memory: Array) -> Any:
+    """Copy an array on a GPU or TPU to memory of the host; JAX sends it there at once."""
+    _has_values(array)
+    _refuse_if_elsewhere(array)
+    array.copy_to_host_async()
+    return Deferred(memory, complete_fetches, (memory, array))
+
+
+def complete_fetches(tasks: list[tuple[Array, jax.Array]]) -> None:
+    """Copy what JAX has sent; it waits for the first, while the others are on their way."""
+    for memory, array in tasks:
+        np.copyto(memory, _values(array))
 
 
 def view(array: jax.Array) -> Array | None:
@@ -172,9 +188,12 @@ def _values(array: jax.Array) -> Array:
 
 def on_host(array: Any) -> bool:
     """Return False for an array on a GPU or TPU; True for one without values, which `read` refuses."""
-    if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer) or array.is_deleted():
-        return True
-    return all(device.platform == "cpu" for device in array.devices())
+    is_array = isinstance(array, jax.Array) and not isinstance(array, jax.core.Tracer)
+    return not is_array or _array_on_host(array)
+
+
+def _array_on_host(array: jax.Array) -> bool:
+    return array.is_deleted() or _jax_shardings.is_on_cpu(array.sharding)
 
 
 # ---- making and copying -----------------------------------------------------------------------------------
@@ -207,10 +226,10 @@ def share(take: Callable[[Array], jax.Array], array: Array) -> jax.Array:
 
 
 def copy_to(device: Any, array: jax.Array, dtype: str | None) -> jax.Array | None:
-    """Return a complete copy on a device or sharding, so that the original may be donated."""
+    """Return a copy on a device or sharding, so that the original may be donated."""
     if not _has_values(array):
         return None
-    moves = not is_on(device, array)
+    moves = device is not None and not is_on(device, array)
     # Of what is there already, `device_put` makes no copy.
     is_elsewhere = hasattr(device, "platform") and device not in array.devices()
     with jax.debug_nans(False), jax.debug_infs(False):  # a copy may contain them: it computes nothing
@@ -220,7 +239,40 @@ def copy_to(device: Any, array: jax.Array, dtype: str | None) -> jax.Array | Non
             array = jax.numpy.array(array, copy=True)
         if moves:
             array = jax.device_put(array if array.size else _values(array), device)
-        return array.block_until_ready()
+        return array
+
+
+def copy_within(device: Any, array: jax.Array, dtype: str | None) -> Any:
+    """Return a copy, complete on the CPU; on a GPU or TPU, what it reads is held until it is ready.
+
+    XLA frees memory in the order of its own stream, but other frameworks do not free theirs in that order.
+    """
+    copy = copy_to(device, array, dtype)
+    if copy is None or _jax_shardings.is_on_cpu(copy.sharding):
+        return copy if copy is None else copy.block_until_ready()
+    return Deferred(copy, hold_sources, (copy, array))
+
+
+def hold_sources(tasks: list[tuple[jax.Array, jax.Array]]) -> None:
+    """Hold what copies read until all of them are ready."""
+    hold(partial(_are_ready, tasks), partial(_wait_for, tasks), tasks)
+
+
+def _wait_for(tasks: list[tuple[jax.Array, jax.Array]]) -> None:
+    for copy in _still_there(tasks):
+        copy.block_until_ready()
+
+
+def _are_ready(tasks: list[tuple[jax.Array, jax.Array]]) -> bool:
+    return all(copy.is_ready() for copy in _still_there(tasks))
+
+
+def _still_there(tasks: list[tuple[jax.Array, jax.Array]]) -> list[Any]:
+    """Return the copies; instead of one that was donated, another, which is ready later."""
+    for index, (copy, source) in enumerate(tasks):
+        if copy.is_deleted() and not source.is_deleted():
+            tasks[index] = jax.numpy.array(source, copy=True), source
+    return [copy for copy, _ in tasks if not copy.is_deleted()]
 
 
 def _cast(array: jax.Array, dtype: str) -> jax.Array:
@@ -246,6 +298,15 @@ def can_alias(device_type: int) -> bool:
     with suppress(KeyError, RuntimeError):  # JAX itself knows no other type, or has no such devices here
         return device_type == 1 or bool(jax.devices({2: "cuda", 10: "rocm"}[device_type]))
     return False
+
+
+def _refuse_if_elsewhere(array: jax.Array) -> None:
+    if not array.is_fully_addressable:
+        raise UnsupportedError(
+            "this process holds only some shards of the array",
+            "gather it with jax.experimental.multihost_utils.process_allgather, "
+            "or convert its addressable_shards",
+        )
 
 
 # ---- dtypes -----------------------------------------------------------------------------------------------

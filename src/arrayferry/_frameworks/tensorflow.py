@@ -1,6 +1,7 @@
 """TensorFlow: eager tensors, which cannot be written to.
 
-* a NumPy array -> `tf.constant` on the device, a copy
+* a NumPy array -> `tf.constant` on the device, a copy, never shared: its kernels abort the process if
+  memory is not aligned
 * a tensor -> a fresh NumPy array; with `copy=False`, a read-only view of one on the CPU
 * a `tf.Variable` -> its value at this moment
 * string, resource and variant tensors -> unchanged
@@ -21,9 +22,6 @@ from arrayferry._frameworks._generic import attempt
 from arrayferry._frameworks._lazy import tf
 from arrayferry.errors import SharingError, UnsupportedError
 
-# The alignment that TensorFlow's kernels rely on. With less they abort the process: "Check failed:
-# IsAligned()". See https://github.com/tensorflow/tensorflow/pull/36862.
-_ALIGNMENT = 64
 _DEFAULTS: dict[type, str] = {int: "int32", float: "float32", complex: "complex128"}
 
 
@@ -52,8 +50,6 @@ class TensorFlow(Framework):
             take=take,
             dtypes=dtypes,
             defaults=lambda: _DEFAULTS,
-            share=share if device is None or device.startswith("CPU") else None,
-            needs=("read-only", "not-contiguous"),
             holds=lambda tensor: device in (None, device_of(tensor)),
         )
 
@@ -85,16 +81,6 @@ def view(tensor: tf.Tensor | tf.Variable) -> Array:
         raise SharingError("a tf.Variable moves to other memory when it is assigned", "pass copy=None")
     is_visible = device_of(tensor).startswith("CPU") and (tensor.ndim or tensor.dtype.name in STANDARD)
     return np.asarray(tensor) if is_visible else no_view(tensor)
-
-
-def share(array: Array) -> tf.Tensor:
-    """Return a tensor on the same memory."""
-    reason = f"NumPy does not export {array.dtype.name}" if array.dtype.name in ML_DTYPES else ""
-    if array.ctypes.data % _ALIGNMENT:
-        reason = f"its address is not a multiple of {_ALIGNMENT} bytes"
-    if reason:
-        raise SharingError(f"TensorFlow cannot share this memory: {reason}", "pass copy=None")
-    return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
 
 
 def device_of(tensor: Any) -> str:

@@ -1,6 +1,6 @@
 """PyTorch: tensors on the CPU, CUDA, MPS and any other device that torch knows.
 
-* a NumPy array -> `torch.from_numpy` of private memory, moved to the device
+* a NumPy array -> `torch.from_numpy` of private memory; on a device, see `_torch_devices.py`
 * bfloat16 and float8 -> through an integer of the same width, bit for bit
 * requires_grad -> detached; conjugate and negative-bit tensors -> resolved
 * sparse, nested, quantized, meta, fake tensors and tensors of dispatching subclasses -> refused
@@ -18,12 +18,14 @@ from functools import cache, partial
 from typing import Any
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD, dtype_name, ml_dtype
-from arrayferry._core.framework import Array, Framework, Source, Target
+from arrayferry._core.framework import Array, Deferred, Framework, Source, Target
 from arrayferry._core.messages import with_article
 from arrayferry._core.ownership import STRIDED
 from arrayferry._core.speedups import speedups
+from arrayferry._frameworks import _torch_devices as devices
 from arrayferry._frameworks._generic import defaults_with
 from arrayferry._frameworks._lazy import torch
+from arrayferry._frameworks._torch_compile import break_graphs
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
 # Whether this process was forked from one that had imported torch. Torch's threads exist only in the parent,
@@ -63,7 +65,9 @@ class Torch(Framework):
             view=view,
             device_of=lambda tensor: tensor.device,
             on_host=lambda tensor: bool(tensor.is_cpu),
-            guard=lambda tensor: torch.cuda.device_of(tensor),  # torch exports from no other device
+            guard=devices.guard,
+            copy=torch.Tensor.clone,
+            fetch=fetch,
             item=torch.Tensor.tolist if cls is torch.Tensor else None,
         )
         if speedups is None or cls is not torch.Tensor:
@@ -74,21 +78,25 @@ class Torch(Framework):
         return source._replace(fast_copy=copier, fast_view=viewer)
 
     def target(self, device: Any) -> Target:
-        """Return how tensors are made on a device: by `torch.from_numpy`, then moved."""
+        """Return how tensors are made on a device: by `torch.from_numpy`, or through pinned memory."""
+        break_graphs()
         on_cpu = device is None or device.type == "cpu"
-        take = torch.from_numpy if on_cpu else lambda array: torch.from_numpy(array).to(device)
+        staging = devices.Staging()
+        take = torch.from_numpy if on_cpu else partial(upload, staging, device)
         return Target(
             take=take,
+            copies=not on_cpu,
             dtypes=partial(dtypes, None if device is None else device.type),
             defaults=lambda: defaults_with(torch.get_default_dtype()),
             as_is=STANDARD & dtypes("cpu") if on_cpu else frozenset(),
-            result_type=torch.Tensor,
-            from_bits=lambda bits, name: bits.view(getattr(torch, name)),
+            result_type=torch.Tensor if on_cpu else None,
+            from_bits=(lambda bits, name: bits.view(getattr(torch, name))) if on_cpu else None,
             share=take if on_cpu else None,
             needs=STRIDED,
-            within=partial(copy_to, device),
+            within=partial(copy_to, staging, device),
             holds=partial(is_on, device),
             alias=alias,
+            wait_for=devices.synchronize,
             can_alias=can_alias,
             # Tensors made in inference mode can never be trained on.
             guard=(torch.is_inference_mode_enabled, partial(torch.inference_mode, False)),
@@ -116,8 +124,12 @@ class Torch(Framework):
 
     def device_names(self) -> tuple[str, ...]:
         """Return the names of the CPU and the accelerators."""
-        accelerators = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
-        return ("cpu", *accelerators, *(["mps"] if torch.backends.mps.is_available() else []))
+        names = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+        names += ["mps"] if torch.backends.mps.is_available() else []
+        other = torch.accelerator.current_accelerator() if hasattr(torch, "accelerator") else None
+        if other is not None and other.type not in ("cuda", "mps"):
+            names += [f"{other.type}:{i}" for i in range(torch.accelerator.device_count())]
+        return ("cpu", *names)
 
 
 # ---- reading ----------------------------------------------------------------------------------------------
@@ -154,34 +166,58 @@ def view(tensor: torch.Tensor) -> Array:
 # ---- copying ----------------------------------------------------------------------------------------------
 
 
-def copy_to(device: torch.device | None, tensor: torch.Tensor, dtype: str | None) -> torch.Tensor:
-    """Return a copy on a device, complete and without gradient history."""
+def copy_to(
+    staging: devices.Staging, device: torch.device | None, tensor: torch.Tensor, dtype: str | None
+) -> Any:
+    """Return a copy on a device, without gradient history."""
     _refuse_if_no_values(tensor)
     new = tensor.dtype if dtype is None else getattr(torch, dtype)
-    there = tensor.device if device is None else device
+    there = tensor.device if device is None else devices.with_index(device)
+    is_on_cpu = tensor.is_cpu
+    goes_to_cpu = is_on_cpu if device is None else there.type == "cpu"
     with torch.no_grad(), _one_thread() if _forked else nullcontext():
         # A tensor made in inference_mode may be copied outside of it, but not viewed.
         if tensor.is_complex() and not new.is_complex and new != torch.bool:  # torch would warn
             tensor = tensor.detach().clone().real
+        if is_on_cpu and not goes_to_cpu:
+            return _upload(staging, there, new, tensor.detach())
+        if goes_to_cpu and not is_on_cpu:
+            return _download(torch.empty(tensor.shape, dtype=new, device="cpu"), tensor)
+        if not goes_to_cpu:
+            devices.refuse_capture(there)
         copy = tensor.to(there, new, copy=True, memory_format=torch.contiguous_format)
         copy = copy.resolve_conj().resolve_neg()
         _refuse_dispatching(copy)
-        _wait_for(there)
-        return copy
+        return copy if goes_to_cpu else devices.defer_copy(copy, tensor)
 
 
-def _wait_for(device: torch.device) -> None:
-    """Wait until an accelerator is done: the memory that it reads may be gone after this call."""
-    if device.type != "cpu":
-        module = getattr(torch, device.type)
-        stream = module.current_stream(device) if hasattr(module, "current_stream") else module
-        stream.synchronize()
+def upload(staging: devices.Staging, device: torch.device, array: Array) -> Any:
+    """Return a tensor on a device with the values of a NumPy array of any layout."""
+    return _upload(staging, devices.with_index(device), getattr(torch, array.dtype.name), array)
+
+
+def _upload(staging: devices.Staging, device: torch.device, dtype: torch.dtype, values: Any) -> Any:
+    result = torch.empty(values.shape, dtype=dtype, device=device)
+    _refuse_dispatching(result)  # as it is in FakeTensorMode
+    return staging.defer_upload(result, values)
+
+
+def fetch(tensor: torch.Tensor, array: Array) -> Any:
+    """Copy a tensor on a device to a NumPy array."""
+    _refuse_if_no_values(tensor)
+    result = _download(torch.from_numpy(array), tensor)
+    return result._replace(array=array) if type(result) is Deferred else array
+
+
+def _download(host: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor | Deferred:
+    _refuse_dispatching(tensor := tensor.detach())  # as it is in FakeTensorMode
+    return devices.defer_download(host, tensor.to(host.dtype).resolve_conj().resolve_neg())
 
 
 def is_on(device: torch.device | None, tensor: torch.Tensor) -> bool:
     """Return whether a tensor is on a device; one without an index is the current one of its type."""
     _refuse_if_no_values(tensor)
-    return device is None or torch.empty(0, device=device).device == tensor.device
+    return device is None or devices.with_index(device) == tensor.device
 
 
 def alias(array: Any) -> torch.Tensor:

@@ -11,13 +11,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from arrayferry._core.dtypes import STANDARD
-from arrayferry._core.framework import Array, Framework, Source, Target, no_view
+from arrayferry._core.framework import Array, Deferred, Framework, Source, Target, no_view
+from arrayferry._core.holds import hold_sources
 from arrayferry._core.ownership import STRIDED
 from arrayferry._frameworks._lazy import wp
 from arrayferry.errors import SharingError, UnsupportedError
@@ -43,6 +45,8 @@ class Warp(Framework):
             view=view if issubclass(cls, wp.array) else no_view,
             device_of=lambda array: array.device,
             on_host=lambda array: bool(array.device.is_cpu),
+            guard=lambda array: wp.ScopedDevice(array.device),
+            copy=lambda array: wp.clone(array, requires_grad=False),
         )
 
     def target(self, device: Any) -> Target:
@@ -57,6 +61,7 @@ class Warp(Framework):
             within=partial(copy_to, device),
             holds=lambda array: _is_scalar(array) or device in (None, array.device),
             alias=wp.from_dlpack,
+            wait_for=lambda array: wp.synchronize_device(array.device),
             can_alias=lambda device_type: device_type == 2 and len(self.device_names()) > 1,
         )
 
@@ -102,8 +107,8 @@ def take(device: Any, array: Array) -> Any:
         raise UnsupportedError(what, "reshape it before it is converted")
     if array.ndim == 0:
         return getattr(wp, array.dtype.name)(array.item())
-    there = wp.get_device(device)
-    return wp.array(array, device=there, copy=not there.is_cpu)
+    target = wp.get_device(device)
+    return wp.array(array, device=target, copy=not target.is_cpu)
 
 
 def share(device: Any, array: Array) -> Any:
@@ -117,14 +122,24 @@ def share(device: Any, array: Array) -> Any:
 
 
 def copy_to(device: Any, array: Any, dtype: str | None) -> Any:
-    """Return a complete copy of the same Warp type on a device."""
+    """Return a copy of the same Warp type on a device, in the order of the streams."""
     if _is_scalar(array):
         return array if dtype is None else getattr(wp, dtype)(array.value)
-    there = array.device if device is None else device
+    target = array.device if device is None else device
     same = array if dtype is None else wp.array(array.numpy().astype(dtype), device=array.device)
-    copy = wp.clone(same, device=there, requires_grad=False)
-    wp.synchronize_device(there)
-    return copy
+    if target.is_cpu:
+        copy = wp.clone(same, device=target, requires_grad=False)
+        wp.synchronize_device(same.device)
+        return copy
+    if same.device.is_cuda and same.device != target:  # Warp itself orders the streams of one device only
+        target.stream.wait_stream(same.device.stream)
+    return Deferred(wp.clone(same, device=target, requires_grad=False), hold_sources, (record, target, same))
+
+
+def record(device: Any) -> tuple[Callable[[], bool], Callable[[], Any]]:
+    """Record an event on a device's current stream; return whether it has passed, and how to wait for it."""
+    event = device.stream.record_event()
+    return lambda: bool(event.is_complete), lambda: wp.synchronize_event(event)
 
 
 def _is_scalar(array: Any) -> bool:

@@ -25,6 +25,7 @@ from arrayferry._in_jit.callback import (
 )
 from arrayferry._in_jit.host import Host
 from arrayferry._in_jit.turns import STATE, seed_of
+from arrayferry.envs.adapters import adapter_of
 from arrayferry.errors import NotInstalledError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -98,9 +99,9 @@ def in_jit(
         raise NotInstalledError("in_jit needs JAX", "pip install jax") from error
     if not isinstance(info, Mapping):
         info = (info,) if isinstance(info, str) else tuple(info or ())
-    if hasattr(type(env), "xla"):
+    if hint := adapter_of(env).xla:
         what = f"{type(env).__qualname__} has its own functions for compiled code, without callbacks"
-        raise UnsupportedError(what, "call env.xla()")
+        raise UnsupportedError(what, hint)
     stop_rollouts_at_exit()
     callback = by_buffers if buffers_work() else via_io_callback
     reset, step = _functions(Host(env, info, autoreset), callback)

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from arrayferry._frameworks._jax_private import mapped_axes
+from arrayferry._frameworks.jax import mapped_axes
 from arrayferry._in_jit.declared import Array, Leaf
 from arrayferry.errors import UnsupportedError
 

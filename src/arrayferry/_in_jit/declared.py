@@ -14,7 +14,7 @@ from arrayferry._core.dtypes import canonical_bools, cast_exactly, halved, is_kn
 from arrayferry._core.registry import describe
 from arrayferry._core.walk import key_text
 from arrayferry.errors import NarrowingError, UnsupportedError
-from arrayferry.spaces.casting import subspaces
+from arrayferry.spaces.structure import subspaces
 
 __all__ = ["Array", "Leaf", "Part", "Writer", "alone", "part_of_array", "part_of_example", "part_of_space"]
 

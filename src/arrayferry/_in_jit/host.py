@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from arrayferry._boundary.autoreset import autoreset_mode_of, step_with_autoreset
 from arrayferry._in_jit.declared import (
     Array,
     Part,
@@ -22,7 +24,6 @@ from arrayferry._in_jit.turns import numbers, turns_of
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.batched import action_space_of, observation_space_of
 from arrayferry.wrappers import wrap
-from arrayferry.wrappers._autoreset import autoreset_mode_of
 
 __all__ = ["Host"]
 
@@ -92,11 +93,17 @@ class Host:
         """
         with self._turns.lock:
             self._turns.check(state, self._number)
-            values = self._env.step(self.action.build(iter(action)))
-            if self._resets and (values[2] or values[3]):
-                obs, *rest, info = values
-                values = self._env.reset()[0], *rest, {**info, "final_obs": obs}
+            values = self._take_step(self.action.build(iter(action)))
             self._write(outs, values if self._is_flat else self._flatten(values))
+
+    def _take_step(self, action: Any) -> Any:
+        if not self._resets:
+            return self._env.step(action)
+        step, mode = partial(self._env.step, action), AutoresetMode.SAME_STEP
+        *values, info, final = step_with_autoreset(step, self._env.reset, mode, is_over=False)
+        if final is not None:  # the declared infos are those of the step
+            info = {**final["final_info"], "final_obs": final["final_obs"]}
+        return *values, info
 
     def _write(self, outs: list[Array], values: Iterable[Any]) -> None:
         self._turns.end(outs[0], self._number)

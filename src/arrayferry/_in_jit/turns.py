@@ -14,8 +14,8 @@ from gymnasium.vector import SyncVectorEnv
 
 from arrayferry._core.registry import describe
 from arrayferry._in_jit.declared import Array, Leaf
+from arrayferry.envs.adapters import adapter_of
 from arrayferry.errors import UnsupportedError
-from arrayferry.wrappers._forwarding import CARRYING
 
 __all__ = ["STATE", "Turns", "numbers", "seed_of", "turns_of"]
 
@@ -23,8 +23,8 @@ __all__ = ["STATE", "Turns", "numbers", "seed_of", "turns_of"]
 STATE = Leaf("state", (3,), np.dtype("uint32"))
 numbers = itertools.count(1)
 
-# The methods that change an environment.
-_CHANGING = ("step", "reset", *CARRYING, "call", "call_async", "run_on")
+# The methods that change an environment, besides those that its adapter has.
+_CHANGING = ("step", "reset", "call", "call_async", "run_on")
 
 
 def seed_of(key: Any) -> Any:
@@ -73,7 +73,8 @@ def turns_of(base: Any) -> Turns:
         return object.__getattribute__(base, "_in_jit_turns")  # type: ignore[no-any-return]
     object.__setattr__(base, "_in_jit_turns", turns := Turns())
     for env in (base, *(env.unwrapped for env in (base.envs if isinstance(base, SyncVectorEnv) else ()))):
-        methods = {name: getattr(env, name) for name in _CHANGING if callable(getattr(type(env), name, None))}
+        names = [*_CHANGING, *adapter_of(env).calls]
+        methods = {name: getattr(env, name) for name in names if callable(getattr(type(env), name, None))}
         for name, method in methods.items():
             object.__setattr__(env, name, partial(_counted, turns, method))
         object.__setattr__(env, "__getstate__", partial(_state_of, env, methods))

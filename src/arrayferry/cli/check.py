@@ -9,7 +9,7 @@ from typing import Any
 from rich.markup import escape
 
 import arrayferry
-from arrayferry._explain.render import rich_table
+from arrayferry._explain.render import table
 from arrayferry.cli.environments import add_environment, count, make, title_of
 from arrayferry.cli.screen import Outcome, progress
 
@@ -45,14 +45,9 @@ def run(arguments: Namespace) -> Outcome:
     as_wrapped, semicolon, shared = escape(report.verdict).partition(";")
     shown: list[Any] = [f"[{'green' if report.ok else 'red'}]{as_wrapped}[/]{semicolon}{shared}"]
     shown += [escape(f"{title}, {report.steps:,} steps")]
-    # What another option would do is no cause for alarm: it has no colours.
-    for heading, found, colours in (
-        ("As wrapped", report.findings, _COLOURS),
-        ("Only with copy=False", report.sharing, {}),
-    ):
-        rows = [
-            (f"[{colours.get(one.severity, 'none')}]{one.severity}[/]", one.kind, escape(one.text))
-            for one in found
-        ]
-        shown += ["", rich_table(heading, _HEADS, rows)] if rows else []
+    for heading, findings in ("As wrapped", report.findings), ("Only with copy=False", report.sharing):
+        rows = [(finding.severity, finding.kind, finding.text) for finding in findings]
+        # What another option would do is no cause for alarm: it has no colours.
+        styles = [_COLOURS[finding.severity] for finding in findings if findings is report.findings]
+        shown += ["", f"[bold]{heading}[/]", table(_HEADS, rows, styles)] if rows else []
     return Outcome(shown, report.as_dict(), report.ok)

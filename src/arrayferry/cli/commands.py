@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import warnings
 from contextlib import nullcontext
-from difflib import get_close_matches
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -61,16 +59,6 @@ def run(words: list[str]) -> int:
 
 def parse(words: list[str]) -> argparse.Namespace:
     """Parse the arguments; raise SystemExit after printing the help, or one line that says what is wrong."""
-    parser = _parser()
-    arguments, unknown = parser.parse_known_args(words)
-    if unknown:
-        known = re.findall(r"--[a-z][a-z-]*", arguments.usage)
-        close = get_close_matches(unknown[0].partition("=")[0], known, 1)
-        parser.error(f"unrecognized argument {unknown[0]}{f': did you mean {close[0]}?' if close else ''}")
-    return arguments
-
-
-def _parser() -> _Parser:
     summary = "Inspect how arrays get from environments to agents, and back, on this machine."
     first = "\n".join(command.EXAMPLES.splitlines()[0] for command in COMMANDS.values())
     parser = _Parser(prog="arrayferry", **_help(summary, first, "a problem was found, or something failed"))
@@ -83,8 +71,8 @@ def _parser() -> _Parser:
         command.add_arguments(own)
         own.add_argument("--json", action="store_true", help="print the result as JSON, and nothing else")
         own.add_argument("--traceback", action="store_true", help="show where an error comes from")
-        own.set_defaults(command=command, usage=own.format_usage())
-    return parser
+        own.set_defaults(command=command)
+    return parser.parse_args(words)
 
 
 def _help(summary: str, examples: str, exits_with_1: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -66,15 +65,8 @@ def make(env: str, vector: int | None = None) -> Any:
             return factory() if vector is None else gym.vector.SyncVectorEnv(env_fns * vector)
         return gym.make(name) if vector is None else gym.make_vec(name, num_envs=vector)
     except (gym.error.Error, ImportError) as error:
-        raise _refusal(env, module, name, error) from error
-
-
-def _refusal(env: str, module: str, name: str, error: Exception) -> OptionError:
-    what, hint = f"{env} cannot be made: {error}", ""
-    is_unknown = isinstance(error, (gym.error.NameNotFound, gym.error.NamespaceNotFound))
-    if is_unknown and not module:
-        hint = f"if a package registers it, write package:{env}"
-    elif is_unknown and name.isidentifier() and name not in (known := dir(sys.modules[module])):
-        close = get_close_matches(name, known, 1)
-        what, hint = f"{module} has no {name}", "".join(f"did you mean {module}:{one}?" for one in close)
-    return OptionError(what, hint)
+        hint = ""
+        if isinstance(error, (gym.error.NameNotFound, gym.error.NamespaceNotFound)):
+            no_class = f"{module} registers no such environment, and has no such class"
+            hint = no_class if module else f"if a package registers it, write package:{env}"
+        raise OptionError(f"{env} cannot be made: {error}", hint) from error

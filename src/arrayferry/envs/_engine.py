@@ -33,7 +33,7 @@ from arrayferry.envs._packing import PackedArrays
 from arrayferry.envs._spaces import is_outside, members_of, shape_of, space_of, untraced
 from arrayferry.errors import OptionError, UnsupportedError
 
-__all__ = ["Engine", "Outcome", "keys_of"]
+__all__ = ["Engine", "Outcome", "copied", "keys_of", "select"]
 
 
 class Carry(NamedTuple):
@@ -302,16 +302,31 @@ class Engine:
         whole: Carry = jax.tree.unflatten(self._structure, leaves)
         return whole if self._keeps_done else whole._replace(done=np.zeros(whole.time.shape, bool))
 
+    def checked_state(self, state: Any) -> Any:
+        """Return a copy of a carry and an observation; refuse what is not of this environment's form."""
+        import jax
+
+        keys = keys_of([0] * (self.num_envs or 1))
+        leaves, obs, _ = jax.eval_shape(self._start, keys[0] if self.num_envs is None else keys)
+        expected = leaves, () if self.num_envs is None else obs
+
+        def form(tree: Any) -> Any:
+            return jax.tree.map(
+                lambda leaf: (getattr(leaf, "shape", None), getattr(leaf, "dtype", None)), tree
+            )
+
+        if form(state) != form(expected):
+            what = f"this is not a state of {self.interface.name}, or not of {self.num_envs or 1} of them"
+            raise OptionError(what, "pass what get_state() of such environments has returned")
+        return copied(state)
+
     def keys_in(self, leaves: tuple[Any, ...]) -> Any:
         """Return the key of each environment, from which its next reset derives."""
         return self._whole(leaves).key
 
     def state_of(self, leaves: tuple[Any, ...]) -> Any:
         """Return a copy of the package's state, which later steps leave alone."""
-        import jax
-        import jax.numpy as jnp
-
-        return jax.tree.map(partial(jnp.array, copy=True), self._whole(leaves).state)
+        return copied(self._whole(leaves).state)
 
     def world_state(self, leaves: tuple[Any, ...]) -> Any:
         """Return the package's state for all agents; it may be a part of the state, so that is copied."""
@@ -332,7 +347,7 @@ class Engine:
         before = self._whole(leaves)
         carry, out = self._advance(before, action)
         outside = is_outside(self.interface.action_space, action)
-        carry = _select(outside, before, carry)
+        carry = select(outside, before, carry)
         plain = [out.reward, out.terminated, out.truncated]
         if all(isinstance(one, jax.Array) and not one.shape for one in plain):
             # One array to read instead of four; any dtype can hold a flag.
@@ -345,7 +360,7 @@ class Engine:
     def _restart(self, leaves: tuple[Any, ...], obs: Any, keys: Any, mask: Any) -> tuple[Any, Any, Any]:
         """Reset some environments; the others go on."""
         carry, (fresh, first, info) = self._whole(leaves), self._begin_all(keys)
-        return self._flat(_select(mask, fresh, carry)), _select(mask, first, obs), info
+        return self._flat(select(mask, fresh, carry)), select(mask, first, obs), info
 
     def _step_all(self, leaves: tuple[Any, ...], actions: Any) -> tuple[Any, Outcome]:
         import jax
@@ -361,7 +376,7 @@ class Engine:
         if mode is AutoresetMode.DISABLED:
             any_done = before.done.any()
             status = jnp.stack([jnp.int32(0), first, any_done.astype(jnp.int32)])
-            return self._flat(_select(is_refused | any_done, before, carry)), out._replace(status=status)
+            return self._flat(select(is_refused | any_done, before, carry)), out._replace(status=status)
 
         is_same = mode is AutoresetMode.SAME_STEP
         over = carry.done if is_same else before.done
@@ -373,17 +388,17 @@ class Engine:
             # All are reset, which takes as long as resetting some; only those whose episodes are over change.
             fresh, obs, info = self._begin_all(carry.key)
             fresh_info = _filled(step_info, info, self.num_envs)
-            begun = _select(over, (fresh, obs, fresh_info), (carry, out.obs, old_info))
-            return *begun, _select(over, final, _zeros_like(final))
+            begun = select(over, (fresh, obs, fresh_info), (carry, out.obs, old_info))
+            return *begun, select(over, final, _zeros_like(final))
 
         if not is_same:
             ended = out.reward, out.terminated, out.truncated
-            reward, terminated, truncated = _select(over, _zeros_like(ended), ended)
+            reward, terminated, truncated = select(over, _zeros_like(ended), ended)
             out = out._replace(reward=reward, terminated=terminated, truncated=truncated)
         final = (out.obs, out.info) if is_same else None
         carry, obs, info, final = jax.lax.cond(over.any(), begin, lambda: (carry, out.obs, old_info, final))
         out = out._replace(obs=obs, info=info, over=over, final=final, status=status)
-        return self._flat(_select(is_refused, before, carry)), out
+        return self._flat(select(is_refused, before, carry)), out
 
     def _step_all_and_keep(self, leaves: tuple[Any, ...], actions: Any) -> tuple[Any, Outcome, Any]:
         """Take a step, and return the observation twice: the caller may delete the one that it gets."""
@@ -416,6 +431,14 @@ def keys_of(seeds: Any) -> Any:
     lowest = np.asarray([int(seed) & np.iinfo(dtype).max for seed in seeds], dtype)
     with _threefry():
         return np.asarray(untraced(jax.jit(jax.vmap(jax.random.PRNGKey))(lowest)))
+
+
+def copied(tree: Any) -> Any:
+    """Return a copy of a tree of arrays."""
+    import jax
+    import jax.numpy as jnp
+
+    return jax.tree.map(partial(jnp.array, copy=True), tree)
 
 
 def _strong(shapes: Any) -> Any:
@@ -457,7 +480,7 @@ def _wide(dtype: Any) -> Any:
     return jnp.int32 if jnp.issubdtype(dtype, jnp.bool_) else dtype
 
 
-def _select(mask: Any, chosen: Any, other: Any) -> Any:
+def select(mask: Any, chosen: Any, other: Any) -> Any:
     """Return, for each environment or for all together, the leaves of one tree or of the other."""
     import jax
     import jax.numpy as jnp

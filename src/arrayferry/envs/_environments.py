@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, overload
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -13,28 +13,18 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from arrayferry._core.messages import count_of, refuse_choice
-from arrayferry.envs._engine import Engine, Outcome, keys_of
-from arrayferry.envs._interface import interface_of
+from arrayferry._boundary.autoreset import final_of, mask_of, masked_infos
+from arrayferry._boundary.seeds import seeds_of
+from arrayferry._core.messages import refuse_choice
+from arrayferry.envs._engine import Engine, Outcome, copied, keys_of, select
 from arrayferry.envs._packing import PackedArrays, read_small
 from arrayferry.envs._spaces import as_action, members_of, untraced
-from arrayferry.errors import UnsupportedError
-from arrayferry.wrappers._autoreset import known_autoreset_mode
-from arrayferry.wrappers._kinds import describe_argument, find_kind, resolve
-from arrayferry.wrappers._resets import mask_of, seeds_of
 
-__all__ = ["JaxEnvBase", "JaxEnv", "JaxVectorEnv", "as_gymnasium"]
+__all__ = ["JaxEnvBase", "JaxEnv", "JaxVectorEnv"]
 
 
 class JaxEnvBase:
     """What single, vector and parallel environments share: the carry, and how it is kept and shown."""
-
-    # The framework in which `wrap` passes actions: a compiled function takes NumPy arrays in less time than
-    # JAX needs to put them on a device.
-    action_xp = "numpy"
-
-    # A step waits until everything is computed, and no result shares memory with an action.
-    reads_actions_at_once = True
 
     def _take(self, engine: Engine, render_mode: str | None, **options: Any) -> None:
         interface = engine.interface
@@ -93,6 +83,22 @@ class JaxEnvBase:
     def state(self) -> Any:
         """A copy of the package's own state; in a vector environment, of all environments together."""
         return self._engine.state_of(self._carried("reading the state"))
+
+    def get_state(self) -> Any:
+        """Return all that later steps and resets depend on: a copy, as a structure of JAX arrays."""
+        return copied((self._carried("get_state()"), self._last_obs()))
+
+    def set_state(self, state: Any) -> None:
+        """Go on from a state that `get_state` has returned: everything after it comes again, bit for bit.
+
+        Raises:
+            OptionError: the state is not one of such environments.
+        """
+        self._engine.refuse_changes()
+        self._leaves, self._shown = self._engine.checked_state(state)
+
+    def _last_obs(self) -> Any:
+        return ()
 
     def __getstate__(self) -> dict[str, Any]:
         # A step reuses the memory of the carry: no two environments may share it.
@@ -209,13 +215,26 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
         self._shown = jax.tree.map(copy, obs)  # the caller may delete what it gets
         if self._is_for_host:
             obs, info = read_small((obs, info))
-        return obs, _masked(info, (mask, info))
+        return obs, masked_infos(info, (mask, info))
 
     def _last_obs(self) -> Any:
         return self._shown.read(0).obs if isinstance(self._shown, PackedArrays) else self._shown
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_shown": self._last_obs()}
+
+    def set_state(self, state: Any, mask: Any = None) -> None:
+        """Go on from a state that `get_state` has returned, in all environments, or in those of a mask.
+
+        Raises:
+            OptionError: the state is not one of as many such environments, or the mask not one for each.
+        """
+        if mask is None:
+            return super().set_state(state)
+        rows = mask_of({"reset_mask": mask}, self.num_envs)
+        own = self._carried("set_state() with a mask"), self._last_obs()
+        self._leaves, self._shown = select(rows, self._engine.checked_state(state), copied(own))
+        return None
 
     def read_on_host(self) -> None:
         """Let resets and steps return small arrays in NumPy, if JAX computes on the host anyway."""
@@ -257,13 +276,13 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
     def _infos(self, out: Outcome, any_over: bool) -> dict[str, Any]:
         from_reset, from_step = self._engine.info_shapes
         if not any_over:
-            return _masked(out.info, (self._all, from_step))
+            return masked_infos(out.info, (self._all, from_step))
         over = np.asarray(out.over)
-        infos = _masked(out.info, (over, from_reset), (~over, from_step))
+        infos = masked_infos(out.info, (over, from_reset), (~over, from_step))
         if out.final is not None:
             obs, info = out.final
-            final = {"final_obs": obs, "final_info": _masked(info, (over, info))}
-            infos |= {**final, "_final_obs": over.copy(), "_final_info": over.copy()}
+            final = final_of(obs, masked_infos(info, (over, info)))
+            infos |= {**final, **{f"_{key}": over.copy() for key in final}}
         return infos
 
     def render(self) -> tuple[Any, ...] | None:
@@ -276,87 +295,3 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
         leaves, structure = jax.tree.flatten(self.state)
         rows = ([leaf[i] for leaf in leaves] for i in range(self.num_envs))
         return tuple(draw(jax.tree.unflatten(structure, row)) for row in rows)
-
-
-def _masked(info: dict[str, Any], *sources: tuple[Any, dict[str, Any]]) -> dict[str, Any]:
-    """Return infos with a mask for each, as in Gymnasium: `_key` says which environments have `key`.
-
-    Masks are NumPy arrays, as in Gymnasium, and each is an array of its own.
-
-    Args:
-        info: the infos of all environments, with zeros where one has none.
-        sources: a reset, a step, or both: the mask of its environments, and the infos that it returns.
-    """
-    masked = {}
-    for key, value in info.items():
-        if having := [(mask, given[key]) for mask, given in sources if key in given]:
-            masked[key] = _masked(value, *having) if isinstance(value, dict) else value
-            masked[f"_{key}"] = having[0][0] | having[-1][0]
-    return masked
-
-
-@overload
-def as_gymnasium(
-    env: Any,
-    num_envs: int,
-    *,
-    autoreset_mode: AutoresetMode | str = ...,
-    max_episode_steps: int | None = ...,
-    render_mode: str | None = ...,
-) -> JaxVectorEnv: ...
-@overload
-def as_gymnasium(
-    env: Any,
-    num_envs: None = None,
-    *,
-    autoreset_mode: AutoresetMode | str = ...,
-    max_episode_steps: int | None = ...,
-    render_mode: str | None = ...,
-) -> JaxEnv | JaxVectorEnv: ...
-def as_gymnasium(
-    env: Any,
-    num_envs: int | None = None,
-    *,
-    autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
-    max_episode_steps: int | None = None,
-    render_mode: str | None = None,
-) -> JaxEnv | JaxVectorEnv:
-    """Return an environment written in JAX as a Gymnasium environment of JAX arrays.
-
-    A step is one compiled call: the package's step, the reset of environments whose episodes are over, and
-    their final observations.
-
-    Args:
-        env: the environment, as its package's `make` returns it: alone, with its default parameters, or as a
-            pair `(env, params)`. A dm_env environment is adapted as it is, without any of the options.
-        num_envs: how many to step together, as a vector environment; None for a single environment.
-        autoreset_mode: when a vector environment resets those whose episodes are over, as in Gymnasium.
-        max_episode_steps: the number of steps after which an episode is truncated, if not earlier.
-        render_mode: `"rgb_array"`, or another mode that the package supports; None for no rendering.
-
-    Example:
-        >>> from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
-        >>> envs = as_gymnasium(CartPoleFunctional(), num_envs=3, max_episode_steps=500)
-        >>> obs, info = envs.reset(seed=123)
-        >>> obs, reward, terminated, truncated, info = envs.step(envs.action_space.sample())
-        >>> obs.shape, reward
-        ((3, 4), Array([1., 1., 1.], dtype=float32))
-    """
-    mode = known_autoreset_mode(autoreset_mode)
-    if (kind := find_kind(env)) is not None and kind.interface is None and kind.adapt is not None:
-        if (mode, max_episode_steps, render_mode) != (AutoresetMode.SAME_STEP, None, None):
-            what = f"{describe_argument(env)} is adapted as it is, without options"
-            raise UnsupportedError(what, "set them where it is made, or put Gymnasium's wrappers around it")
-        adapted: JaxEnv | JaxVectorEnv = resolve(kind.adapt)(env, num_envs)
-        return adapted
-    interface = interface_of(env)
-    if interface.agents:
-        what = f"{interface.name} has many agents, which Gymnasium's environments do not"
-        raise UnsupportedError(what, "use as_parallel, or arrayferry.wrap, which chooses the right one")
-    num_envs = interface.num_envs if num_envs is None else num_envs
-    if num_envs is not None:
-        count_of("num_envs", num_envs, ", or None for a single environment")
-    if max_episode_steps is not None:
-        count_of("max_episode_steps", max_episode_steps)
-    engine = Engine(env, num_envs, mode, max_episode_steps, interface)
-    return JaxEnv(engine, render_mode) if num_envs is None else JaxVectorEnv(engine, render_mode)

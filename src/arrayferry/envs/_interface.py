@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from arrayferry.errors import OptionError, UnsupportedError
-from arrayferry.wrappers import _kinds
+from arrayferry.envs.adapters import adapter_of, check_fields, is_named, parts_of
+from arrayferry.envs.hints import describe_argument, hint_for, means_environment
+from arrayferry.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-__all__ = ["NEVER", "Interface", "interface_of", "named", "register_environment", "unlimited", "without"]
+__all__ = ["NEVER", "Interface", "interface_of", "unlimited", "without"]
 
 # More steps than any episode has; added to another such number, it still fits 32 bits.
 NEVER = 2**30
@@ -70,15 +71,7 @@ class Interface:
     world_state: Callable[[Any], Any] | None = None
 
     def __post_init__(self) -> None:
-        for names, types in _TYPES.items():
-            for name in names.split():
-                value: Any = getattr(self, name)
-                is_count = not isinstance(value, Integral) or (
-                    int(value) >= 1 and not isinstance(value, bool)
-                )
-                if not (isinstance(value, types) and is_count):
-                    words = " or ".join(kind.__name__ for kind in types)
-                    raise OptionError(f"Interface({name}={value!r}) is not valid", f"pass {words}")
+        check_fields(self, _TYPES)
 
 
 _TYPES: dict[str, tuple[Any, ...]] = {
@@ -91,81 +84,24 @@ _TYPES: dict[str, tuple[Any, ...]] = {
     "agents": (tuple, list),
 }
 
-# Maps an environment and its parameters, None for the default ones, to its interface.
-Describe: TypeAlias = Callable[[Any, Any], Interface]
-
-
-def register_environment(of: str | type, interface: str | Describe, *, replace: bool = False) -> None:
-    """Let `as_gymnasium`, or `as_parallel`, and `wrap` take the environments of a class and its subclasses.
-
-    Args:
-        of: the class; or `"package:Class"`, its top-level package and its name, which does not import it.
-        interface: `interface(env, params)` returns the `Interface` of an environment, where `params` is the
-            second part of a pair `(env, params)`, and None for an environment alone; or
-            `"module:function"`, which is imported when it is needed.
-        replace: whether to replace what `wrap` does with the environments of this class so far.
-
-    Raises:
-        OptionError: if an argument is not what it should be, or the class is known already.
-
-    Example:
-        >>> import jax.numpy as jnp
-        >>> from gymnasium import spaces
-        >>> class Walk:
-        ...     "Go left or right until you are 3 steps away."
-        >>> def interface(env, params):
-        ...     def reset(key):
-        ...         return jnp.int32(0), jnp.float32([0]), {}
-        ...
-        ...     def step(key, place, action):
-        ...         place = place + 2 * action - 1
-        ...         obs = jnp.float32([place])
-        ...         return place, obs, 1.0, abs(place) >= 3, False, {}
-        ...
-        ...     return Interface(reset, step, spaces.Box(-3, 3, (1,)), spaces.Discrete(2), name="Walk")
-        >>> register_environment(Walk, interface)
-        >>> import arrayferry
-        >>> envs = arrayferry.wrap(Walk(), "numpy", num_envs=2)
-        >>> obs, info = envs.reset(seed=123)
-        >>> envs.step([0, 1])[0]
-        array([[-1.],
-               [ 1.]], dtype=float32)
-    """
-    if not (isinstance(of, type) or _is_named(of)):
-        raise OptionError(f"of={of!r} is not valid", 'pass a class, or "package:Class"')
-    if not (callable(interface) or _is_named(interface)) or isinstance(interface, type):
-        hint = 'pass a function interface(env, params) that returns an Interface, or "module:function"'
-        raise OptionError(f"interface={interface!r} is not valid", hint)
-    if _kinds.is_registered(of) and not replace:
-        raise OptionError(f"{of} is registered already", "pass replace=True to replace it")
-    _kinds.register_kind(of, _kinds.Kind(adapt="arrayferry.envs:_adapt", interface=interface))
-
-
-def _is_named(value: Any) -> bool:
-    """Return whether a value is two names with a colon between them."""
-    return isinstance(value, str) and value.count(":") == 1 and all(value.split(":"))
-
 
 def interface_of(env: Any) -> Interface:
     """Return the interface of an environment, or of a pair `(env, params)`."""
-    kind = _kinds.find_kind(env)
-    env, params = env if type(env) is tuple and len(env) == 2 else (env, None)
-    name = _kinds.describe_argument(env)
-    if kind is None or kind.interface is None:
-        already = "it is a Gymnasium environment already: pass it to arrayferry.wrap"
-        hint = already if isinstance(env, (gym.Env, gym.vector.VectorEnv)) else _kinds.how_to_make(env)
-        describe = "describe how to reset and step it, with arrayferry.envs.register_environment"
-        raise UnsupportedError(f"{name} is not a known environment written in JAX", hint or describe)
-    described = _kinds.resolve(kind.interface)(env, params)
-    if not isinstance(described, Interface):
-        what = f"the function registered for {name} returned {_kinds.describe_argument(described)}"
+    describe = adapter_of(env).interface
+    env, params = parts_of(env)
+    name = describe_argument(env)
+    if describe is None:
+        hint = "describe how to reset and step it, with arrayferry.envs.register_environment"
+        if adapter_of(env).kind is not None:
+            hint = "it is a Gymnasium environment already: pass it to arrayferry.wrap"
+        elif means_environment(env):
+            hint = hint_for(env)
+        raise UnsupportedError(f"{name} is not a known environment written in JAX", hint)
+    interface: Any = describe(env, params)
+    if not isinstance(interface, Interface):
+        what = f"the function registered for {name} returned {describe_argument(interface)}"
         raise UnsupportedError(what, "let it return an arrayferry.envs.Interface")
-    return described
-
-
-def named(env: Any, *packages: str) -> bool:
-    """Return whether an environment's class is `"package:Class"`, without importing the package."""
-    return f"{type(env).__module__.partition('.')[0]}:{type(env).__name__}" in packages
+    return interface
 
 
 def without(env: Any, inner: str, *wrappers: str) -> Any:
@@ -179,7 +115,7 @@ def without(env: Any, inner: str, *wrappers: str) -> Any:
     if inner not in vars(env):
         return env
     wrapped = without(vars(env)[inner], inner, *wrappers)
-    if named(env, *wrappers):
+    if is_named(env, *wrappers):
         return wrapped
     env = _twin(env)
     vars(env)[inner] = wrapped

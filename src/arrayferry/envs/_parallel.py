@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 from gymnasium.utils import seeding
+from pettingzoo import ParallelEnv
 
 from arrayferry.envs._engine import Engine, Outcome
 from arrayferry.envs._environments import JaxEnvBase
 from arrayferry.envs._spaces import as_action, first_member, members_of, untraced
 from arrayferry.errors import UnsupportedError
-from arrayferry.spaces.casting import subspaces
+from arrayferry.spaces.structure import subspaces
 
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-try:
-    from pettingzoo import ParallelEnv
-except ImportError:  # `as_parallel` reports it
-    ParallelEnv = object
 
 __all__ = ["JaxParallelEnv"]
 

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from arrayferry._core.dtypes import kind_of
 from arrayferry._core.messages import with_article
 from arrayferry.errors import UnsupportedError
-from arrayferry.spaces.casting import subspaces
+from arrayferry.spaces.structure import subspaces
 
 __all__ = [
     "as_action",

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from arrayferry.envs._interface import Interface, named, without
+from arrayferry.envs._interface import Interface, without
+from arrayferry.envs.adapters import is_named
 from arrayferry.errors import UnsupportedError
 
 __all__ = ["interface", "playground"]
@@ -23,8 +24,8 @@ _RANDOMIZING = (
 
 def interface(env: Any, params: Any) -> Interface:
     """Describe an environment from `get_environment` or `create`; its batch size, if any, is the default."""
-    sizes = [getattr(one, "batch_size", None) for one in _layers(env) if named(one, *_BATCHING)]
-    if any(named(one, *_RANDOMIZING) for one in _layers(env)):
+    sizes = [getattr(one, "batch_size", None) for one in _layers(env) if is_named(one, *_BATCHING)]
+    if any(is_named(one, *_RANDOMIZING) for one in _layers(env)):
         what = f"{type(env).__name__} randomizes its own batch of models"
         raise UnsupportedError(what, "pass the environment before it is wrapped, and randomize in its reset")
     env = without(env, "env", *_BATCHING, *_RESETTING)
@@ -55,7 +56,7 @@ def playground(env: Any, params: Any) -> Interface:
     from dataclasses import replace
 
     found = interface(env, params)
-    has_limit = any(named(one, "brax:EpisodeWrapper") for one in _layers(env))
+    has_limit = any(is_named(one, "brax:EpisodeWrapper") for one in _layers(env))
     length = getattr(getattr(env.unwrapped, "_config", None), "episode_length", None)
     name = f"mujoco_playground/{type(env.unwrapped).__name__}"
     return replace(found, name=name, max_episode_steps=None if has_limit else length)

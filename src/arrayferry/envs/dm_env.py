@@ -2,55 +2,39 @@
 
 * dm_control, bsuite -> Shimmy's own classes, which know how to seed and render them
 * any other -> `DmEnv`, with Shimmy's rules for specs and time steps
-* EnvPool's dm type -> `EnvPoolDmEnv`, a vector environment
 """
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
 
+from arrayferry.envs.hints import refuse_options
 from arrayferry.errors import NotInstalledError, UnsupportedError
 
-__all__ = ["DmEnv", "EnvPoolDmEnv", "as_gymnasium"]
-
-# Shimmy's class for the environments of each of these classes.
-_SHIMMY = {
-    "dm_control.rl.control:Environment": "DmControlCompatibilityV0",
-    "dm_control.composer:Environment": "DmControlCompatibilityV0",
-    "bsuite.environments:Environment": "BSuiteCompatibilityV0",
-}
+__all__ = ["DmEnv", "open_any", "open_bsuite", "open_dm_control"]
 
 
-def as_gymnasium(env: Any, num_envs: int | None = None) -> gym.Env[Any, Any] | VectorEnv[Any, Any, Any]:
-    """Return a dm_env environment as a Gymnasium environment.
+def _opening(make: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Return the `open` of an adapter; `make(shimmy, env)` returns a Gymnasium environment."""
 
-    Args:
-        env: the environment.
-        num_envs: must be None: the number of environments is already fixed.
-    """
-    if num_envs is not None:
-        what = f"num_envs={num_envs}: the number of environments of a {type(env).__name__} is fixed"
-        raise UnsupportedError(what, "make many of them, in a gymnasium.vector.SyncVectorEnv")
-    try:
-        import shimmy
-    except ImportError as error:
-        what = "Shimmy, which turns dm_env environments into Gymnasium ones, is not installed"
-        raise NotInstalledError(what, "pip install shimmy dm-env") from error
-    if hasattr(env, "all_env_ids"):
-        return EnvPoolDmEnv(env)
-    for name, adapter in _SHIMMY.items():
-        module, _, attribute = name.partition(":")
-        cls = getattr(sys.modules.get(module), attribute, None)
-        if cls is not None and isinstance(env, cls):
-            adapted: gym.Env[Any, Any] = getattr(shimmy, adapter)(env)
-            return adapted
-    return DmEnv(env)
+    def open_environment(env: Any, params: Any, num_envs: Any, autoreset_mode: Any) -> Any:
+        refuse_options(env, num_envs=num_envs, autoreset_mode=autoreset_mode)
+        try:
+            import shimmy
+        except ImportError as error:
+            what = "Shimmy, which turns dm_env environments into Gymnasium ones, is not installed"
+            raise NotInstalledError(what, "pip install shimmy dm-env") from error
+        return make(shimmy, env)
+
+    return open_environment
+
+
+open_any = _opening(lambda shimmy, env: DmEnv(env))
+open_bsuite = _opening(lambda shimmy, env: shimmy.BSuiteCompatibilityV0(env))
+open_dm_control = _opening(lambda shimmy, env: shimmy.DmControlCompatibilityV0(env))
 
 
 def _space(spec: Any) -> gym.Space[Any]:
@@ -95,50 +79,3 @@ class DmEnv(gym.Env[Any, Any]):
     def close(self) -> None:
         """Close the environment."""
         self._env.close()
-
-
-class EnvPoolDmEnv(VectorEnv[Any, Any, Any]):
-    """EnvPool's dm type, whose time steps hold many environments each. It was seeded when it was made.
-
-    Args:
-        env: what `envpool.make(..., env_type="dm")` returns.
-    """
-
-    def __init__(self, env: Any) -> None:
-        self._env = env
-        self.num_envs = int(env.config["num_envs"])
-        self.metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}
-        self.single_observation_space = _space(_observed(env.observation_spec())[0])
-        self.single_action_space = _space(env.action_spec())
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self.action_space = batch_space(self.single_action_space, self.num_envs)
-
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start an episode in all environments."""
-        obs, *_, info = _batch(self._env.reset())
-        return obs, info
-
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Take a step in all environments."""
-        dtype = self._env.action_spec().dtype
-        return _batch(self._env.step(np.asarray(actions).astype(dtype, copy=False)))
-
-    def close_extras(self, **kwargs: Any) -> None:
-        """Close the environments."""
-        self._env.close()
-
-
-def _observed(state: Any) -> tuple[Any, dict[str, Any]]:
-    """Return the observation in EnvPool's state, or in its specs, and everything else in it."""
-    fields = state._asdict()
-    rest = {name: fields.pop(name) for name in ("env_id", "players")}
-    if "obs" in fields:
-        return fields.pop("obs"), rest | fields
-    return fields, rest
-
-
-def _batch(timestep: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-    obs, info = _observed(timestep.observation)
-    last = np.asarray(timestep.step_type) == 2  # dm_env.StepType.LAST
-    terminated = last & (np.asarray(timestep.discount) == 0)
-    return obs, timestep.reward, terminated, last & ~terminated, info | {"discount": timestep.discount}

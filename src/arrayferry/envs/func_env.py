@@ -5,13 +5,15 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, VectorWrapper
 
-from arrayferry.envs._environments import as_gymnasium
+from arrayferry._core.messages import warn_caller
+from arrayferry.envs._engine import Engine
+from arrayferry.envs._environments import JaxVectorEnv
 from arrayferry.envs._interface import Interface
-from arrayferry.errors import UnsupportedError
+from arrayferry.envs.hints import refuse_options
 
-__all__ = ["as_fused", "interface"]
+__all__ = ["interface", "open_fused"]
 
 # What `FuncEnv.transform` replaces with functions that are compiled or see many environments.
 _TRANSFORMED = ("initial", "transition", "observation", "reward", "terminal", "state_info", "step_info")
@@ -63,21 +65,21 @@ def _drawing(env: Any, given: tuple[Any, ...]) -> Any:
     return None if type(env).render_image is FuncEnv.render_image else draw
 
 
-def as_fused(env: Any, num_envs: int | None) -> Any:
+def open_fused(env: Any, params: Any, num_envs: int | None, autoreset_mode: AutoresetMode | None) -> Any:
     """Return a vector environment that steps a `FunctionalJaxVectorEnv`'s environments in one compiled call.
 
     Its own step is not compiled, and discards the steps of all other environments whenever one is reset.
     """
-    if num_envs is not None:
-        what = f"num_envs={num_envs} for {type(env).__qualname__}, which has {env.num_envs} already"
-        raise UnsupportedError(what, "leave num_envs out")
+    refuse_options(env, num_envs=num_envs, autoreset_mode=autoreset_mode)
+    if isinstance(env, VectorWrapper):
+        what = f"{type(env.unwrapped).__qualname__}: it discards the steps of all others when it resets one"
+        warn_caller(f"{what}: wrap it before other wrappers", UserWarning)
+        return env
     mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
     limit, render_mode = env.time_limit or None, env.render_mode
     # The functions that Gymnasium has compiled cannot be pickled.
-    functions = _untransformed(env.func_env)
-    fused = as_gymnasium(
-        functions, env.num_envs, autoreset_mode=mode, max_episode_steps=limit, render_mode=render_mode
-    )
+    engine = Engine(_untransformed(env.func_env), env.num_envs, mode, limit)
+    fused = JaxVectorEnv(engine, render_mode)
     fused.metadata |= env.metadata
     fused.spec = env.spec
     return fused

@@ -11,17 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import Wrapper
-from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
+from arrayferry._boundary.autoreset import autoreset_mode_of, info_rows
+from arrayferry.envs.simulators import SimulatorVectorEnv
 from arrayferry.errors import UnsupportedError
 from arrayferry.scale import ProcessVectorEnv, RayVectorEnv
 from arrayferry.spaces.members import to_numpy
-from arrayferry.wrappers.vector._batches import info_rows
 
 if TYPE_CHECKING:
     import gymnasium as gym
 
-__all__ = ["SEPARATE", "WITH_WORKERS", "call_each", "is_each_in", "with_rows", "with_scalars"]
+__all__ = [
+    "SEPARATE",
+    "WITH_WORKERS",
+    "call_each",
+    "is_each_in",
+    "refuse_without_final",
+    "with_rows",
+    "with_scalars",
+]
 
 WITH_WORKERS = ProcessVectorEnv, RayVectorEnv
 # Vector environments that have an environment for each row; others are one object.
@@ -32,6 +41,16 @@ Info = dict[str, Any]
 
 class _UnknownError(UnsupportedError, AttributeError):
     """What `VecMonitor` takes for False, and nobody else."""
+
+
+def refuse_without_final(envs: VectorEnv[Any, Any, Any], learner: str) -> None:
+    """Refuse a simulator that resets itself, if it cannot be asked for final observations."""
+    inner: Any = envs.unwrapped
+    resets_itself = autoreset_mode_of(envs) is not AutoresetMode.DISABLED
+    if isinstance(inner, SimulatorVectorEnv) and resets_itself and not inner.has_final_obs:
+        what = f"{inner.name} gives no final observations, and {learner} needs them"
+        how = "arrayferry.envs.as_gymnasium(env, final_obs=True), where it can be asked"
+        raise UnsupportedError(what, f"pass {how}, or use rsl_rl_vec_env or a loop that does without")
 
 
 def call_each(envs: Any, rows: Sequence[int], name: str, /, *args: Any, **kwargs: Any) -> list[Any]:

@@ -9,9 +9,10 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from rsl_rl.env import VecEnv
 
+from arrayferry._boundary.autoreset import autoreset_mode_of
+from arrayferry.envs.simulators import SimulatorVectorEnv
 from arrayferry.errors import UnsupportedError
-from arrayferry.wrappers import wrap
-from arrayferry.wrappers._autoreset import autoreset_mode_of
+from arrayferry.learners._tensordict import make_env
 
 __all__ = ["TensorDictVecEnv"]
 
@@ -29,17 +30,34 @@ class TensorDictVecEnv(VecEnv):  # type: ignore[misc]  # rsl_rl has no types
         if not isinstance(space, spaces.Box):
             what = f"the action space is {space}, but rsl_rl's actions are real numbers"
             raise UnsupportedError(what, "put a TransformAction with a Box around the environment")
-        self.envs: Any = wrap(envs, "torch", device, reward_dtype="float32", as_tensordict=True)
+        self.envs: Any = make_env(envs, device, reward_dtype="float32")
         self._shape = (envs.num_envs, *space.shape)
         self.num_envs, self.num_actions = envs.num_envs, prod(space.shape)
         # The default is finite and not 0, because rsl_rl draws lengths below it.
         self.max_episode_length = (
             getattr(envs.spec, "max_episode_steps", None) or torch.iinfo(torch.int32).max
         )
-        self.device = torch.device("cpu" if device is None else device)  # 0 is a device
+        inner = envs.unwrapped
+        self._simulator = inner if isinstance(inner, SimulatorVectorEnv) else None
+        if device is None:
+            known = None if self._simulator is None else self._simulator.array_framework
+            device = "cpu" if known is None else known[1]
+        self.device = torch.device(device)  # 0 is a device
         self.cfg: dict[str, Any] = {}
-        self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
+        self._steps = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
         self._obs, _ = self.envs.reset(seed=seed)
+
+    @property
+    def episode_length_buf(self) -> Any:
+        """How many steps each episode has had; a simulator's own counter, if it has one. It can be set."""
+        return self._steps if self._simulator is None else self._simulator.episode_length_buf
+
+    @episode_length_buf.setter
+    def episode_length_buf(self, steps: Any) -> None:
+        if self._simulator is None:
+            self._steps = steps
+        else:
+            self._simulator.episode_length_buf = steps
 
     def get_observations(self) -> Any:
         """Return the observations that the next actions respond to."""
@@ -50,7 +68,8 @@ class TensorDictVecEnv(VecEnv):  # type: ignore[misc]  # rsl_rl has no types
         taken = actions.reshape(self._shape)
         self._obs, reward, terminated, truncated, info = self.envs.step(taken)
         done = terminated | truncated
-        self.episode_length_buf = (self.episode_length_buf + 1) * ~done
+        if self._simulator is None:
+            self._steps = (self._steps + 1) * ~done
         extras = {**info, "time_outs": truncated & ~terminated}
         if "_episode" in info:  # rsl_rl logs the mean of all entries: leave out the episodes that go on
             over = info["_episode"]

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pickle import dumps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
+from gymnasium import spaces
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as TheirStatistics
 from stable_baselines3.common.vec_env import VecEnv
 
+from arrayferry._boundary.autoreset import autoreset_mode_of, row_of
+from arrayferry._boundary.detect import layers_of
 from arrayferry._core.convert import convert
-from arrayferry.envs._environments import JaxVectorEnv
+from arrayferry.envs import JaxVectorEnv
 from arrayferry.errors import UnsupportedError
-from arrayferry.learners._each import SEPARATE, WITH_WORKERS, call_each, is_each_in, with_rows, with_scalars
+from arrayferry.learners._each import (
+    SEPARATE,
+    WITH_WORKERS,
+    call_each,
+    is_each_in,
+    refuse_without_final,
+    with_rows,
+    with_scalars,
+)
 from arrayferry.sanitizer import VectorSanitizer
 from arrayferry.wrappers import wrap
-from arrayferry.wrappers._autoreset import autoreset_mode_of
 from arrayferry.wrappers.vector import ArrayConversion, RecordEpisodeStatistics
-from arrayferry.wrappers.vector._batches import row_of
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -40,18 +49,18 @@ _OF_THE_EPISODE = ("TimeLimit.truncated", "episode", *_FAULT)
 class GymnasiumVecEnv(VecEnv):
     """See `sb3_vec_env`."""
 
-    def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
+    def __init__(self, envs: VectorEnv[Any, Any, Any], action_bound: float | None) -> None:
         self._resets_itself = _resets_itself(envs)
         self.envs: Any = wrap(envs, "numpy")
         self._inner: Any = envs.unwrapped
         self._is_separate = isinstance(self._inner, SEPARATE)
         # Whether no wrapper depends on the form of infos, or would miss a step that is taken in two calls.
-        self._is_bare = self._is_separate and all(
-            isinstance(layer, (ArrayConversion, VectorSanitizer)) for layer in _layers(envs)
-        )
+        bare = ArrayConversion, VectorSanitizer, *SEPARATE
+        self._is_bare = all(isinstance(layer, bare) for layer in layers_of(envs))
         self._fault_names = _FAULT if isinstance(self._inner, WITH_WORKERS) else ()
         self._is_started = False
-        super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
+        action_space = _bounded(envs.single_action_space, action_bound)
+        super().__init__(envs.num_envs, envs.single_observation_space, action_space)
 
     def reset(self) -> Any:
         """Reset all environments, with the seeds and options that were set."""
@@ -62,7 +71,8 @@ class GymnasiumVecEnv(VecEnv):
             raise UnsupportedError(
                 "options differ between environments", "a vector environment takes one dict"
             )
-        obs, self.reset_infos = self._reset_rows(seed=_as_one(self._seeds), options=options or None)
+        # The seeds count up from the first, as a vector environment does.
+        obs, self.reset_infos = self._reset_rows(seed=self._seeds[0], options=options or None)
         self._reset_seeds()
         self._reset_options()
         return obs
@@ -82,7 +92,7 @@ class GymnasiumVecEnv(VecEnv):
             for index in np.flatnonzero(done).tolist():
                 self._split_info(index, rows)
         else:
-            obs = self._next_episodes(obs, done, is_cut, rows)
+            obs = self._next_episodes(obs, done, rows)
         for row, cut in zip(rows, is_cut.tolist()):
             row["TimeLimit.truncated"] = cut
         return obs, reward.astype(np.float32), done, rows
@@ -97,7 +107,7 @@ class GymnasiumVecEnv(VecEnv):
 
     def _with_rows(self, call: Callable[[], Any]) -> tuple[list[Any], list[Info]]:
         values, rows = with_rows(self.envs, self._is_bare, call)
-        for layer in _layers(self.envs) if self._is_bare else ():
+        for layer in layers_of(self.envs) if self._is_bare else ():
             if isinstance(layer, VectorSanitizer):  # which such infos have passed by
                 layer.look_at_infos(rows)
         return values, rows
@@ -114,20 +124,14 @@ class GymnasiumVecEnv(VecEnv):
         final = row.pop("final_info", None)  # without one, the info is for both episodes
         self.reset_infos[index], rows[index] = row, {**(row if final is None else final), **about_episode}
 
-    def _next_episodes(self, obs: Any, done: Any, is_cut: Any, rows: list[Info]) -> Any:
+    def _next_episodes(self, obs: Any, done: Any, rows: list[Info]) -> Any:
         """Put the last observation of each episode that is over into its info; return the next episodes'."""
-        new, over = obs, done.copy()
-        while over.any():
-            new, infos = self._reset_rows(options={"reset_mask": over})
-            for index in np.flatnonzero(over).tolist():
-                rows[index]["terminal_observation"] = row_of(obs, index, self.num_envs)
-                self.reset_infos[index] = infos[index]
-            # A worker that dies while it resets some environments takes the episodes of others with it.
-            faults = [{name: info[name] for name in self._fault_names if name in info} for info in infos]
-            over = np.array(list(map(bool, faults))) & ~done
-            done[over] = is_cut[over] = True
-            for index in np.flatnonzero(over).tolist():
-                rows[index] |= faults[index]
+        if not done.any():
+            return obs
+        new, infos = self._reset_rows(options={"reset_mask": done.copy()})
+        for index in np.flatnonzero(done).tolist():
+            rows[index]["terminal_observation"] = row_of(obs, index, self.num_envs)
+            self.reset_infos[index] = infos[index]
         return new
 
     def close(self) -> None:
@@ -196,13 +200,14 @@ def _resets_itself(envs: VectorEnv[Any, Any, Any]) -> bool:
     if mode is None:
         what = f"{type(inner).__name__} does not say what it does when an episode ends"
         raise UnsupportedError(what, 'set its metadata["autoreset_mode"] to a gymnasium.vector.AutoresetMode')
+    refuse_without_final(envs, "Stable-Baselines3")
     if mode is AutoresetMode.NEXT_STEP and not isinstance(inner, _RESETTABLE):
         what = f"{type(inner).__name__} resets in the next step, which has no action to learn from"
         how = 'gymnasium.make_vec(..., vectorization_mode="sync")'
         or_else = "or, if it takes one, with autoreset_mode=AutoresetMode.SAME_STEP"
         raise UnsupportedError(what, f"make it with {how}; {or_else}")
     forgets = isinstance(inner, _THEIRS) and mode is not AutoresetMode.SAME_STEP
-    if forgets and any(map(_miscounts, _layers(envs))):
+    if forgets and any(map(_miscounts, layers_of(envs))):
         what = "gymnasium's RecordEpisodeStatistics forgets all episodes when one environment is reset"
         hint = (
             "use arrayferry.wrappers.vector's, or Stable-Baselines3's VecMonitor, or AutoresetMode.SAME_STEP"
@@ -211,20 +216,17 @@ def _resets_itself(envs: VectorEnv[Any, Any, Any]) -> bool:
     return mode is AutoresetMode.SAME_STEP
 
 
-def _layers(envs: Any) -> Iterator[Any]:
-    while isinstance(envs, VectorWrapper):
-        yield envs
-        envs = envs.env
+def _bounded(space: spaces.Space[Any], bound: float | None) -> spaces.Space[Any]:
+    """Return an action space whose bounds are finite, as Stable-Baselines3 wants them."""
+    if not isinstance(space, spaces.Box) or space.is_bounded():
+        return space
+    if bound is None:
+        what = f"the actions, {space}, have no finite bounds, and Stable-Baselines3 wants some"
+        raise UnsupportedError(what, "pass action_bound=1.0, or as much as the policy may need")
+    low, high = np.clip(space.low, -bound, None), np.clip(space.high, None, bound)
+    return spaces.Box(low, high, dtype=space.dtype.type)
 
 
 def _miscounts(envs: Any) -> bool:
     """Return whether this wrapper looks for the mask of a reset after the environment has removed it."""
     return isinstance(envs, TheirStatistics) and not isinstance(envs, RecordEpisodeStatistics)
-
-
-def _as_one(seeds: list[int | None]) -> Any:
-    """Return seeds as one number, which all vector environments take, if they count up from it."""
-    first = seeds[0]
-    if first is not None and seeds == list(range(first, first + len(seeds))):
-        return first
-    return None if all(seed is None for seed in seeds) else seeds

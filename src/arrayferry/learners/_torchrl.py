@@ -8,10 +8,12 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from torchrl.envs import GymWrapper, TransformedEnv, VecGymEnvTransform
 
+from arrayferry._boundary.autoreset import autoreset_mode_of
+from arrayferry.envs.forwarding import Forwarding
+from arrayferry.envs.simulators.batches import split_rows
 from arrayferry.errors import UnsupportedError
+from arrayferry.learners._each import refuse_without_final
 from arrayferry.wrappers import wrap
-from arrayferry.wrappers._autoreset import autoreset_mode_of
-from arrayferry.wrappers._forwarding import Forwarding
 
 if TYPE_CHECKING:
     from torchrl.envs import EnvBase
@@ -24,16 +26,28 @@ class AsDeclared(Forwarding, VectorWrapper):
 
     TorchRL declares rewards as a column, and reshapes NumPy arrays accordingly, but not tensors: a transform
     that sums rewards would then broadcast them to a matrix. It looks for the entries of a final Dict among
-    the final infos.
+    the final infos. It takes only infos that have a row for each environment.
     """
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        """Reset all environments, or some."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        return obs, _with_rows(info, self.num_envs)
 
     def step(self, actions: Any) -> Any:
         """Take a step in all environments."""
         obs, reward, terminated, truncated, info = self.env.step(actions)
+        info = _with_rows(info, self.num_envs)
         if isinstance(final := info.get("final_obs"), dict):
             info = {**info, "final_info": {**info.get("final_info", {}), **final}}
             del info["final_obs"]
         return obs, reward.unsqueeze(-1), terminated, truncated, info
+
+
+def _with_rows(info: dict[str, Any], count: int) -> dict[str, Any]:
+    """Return the entries of an info that have a row for each environment, and their masks."""
+    rows, others = split_rows(info, count, with_masks=False)
+    return {**rows, **{key: value for key, value in others.items() if key[1:] in rows}}
 
 
 class FirstObservations(VecGymEnvTransform):  # type: ignore[misc]  # TorchRL has no types
@@ -67,6 +81,7 @@ def _refuse_lost(envs: VectorEnv[Any, Any, Any]) -> None:
     """Refuse final observations that TorchRL does not encode, or does not find."""
     if autoreset_mode_of(envs) is not AutoresetMode.SAME_STEP:
         return
+    refuse_without_final(envs, "TorchRL")
     space = envs.single_observation_space
     parts = space.spaces if isinstance(space, spaces.Dict) else {"observation": space}
     for name, part in parts.items():

@@ -10,14 +10,14 @@
 | `agents.py` | the same wrappers for PettingZoo's environments |
 | `driver.py` | `check`, which drives an environment, watched |
 
-The switch is in `wrappers/_watch.py`, a layer below: a wrapper imports this package only when it is on.
+The switch is in `wrappers/watch.py`, a layer below: a wrapper imports this package only when it is on.
 """
 
 from __future__ import annotations
 
 from arrayferry.sanitizer.report import Finding, Report, SanitizerError, SanitizerWarning
 from arrayferry.sanitizer.wrapper import Sanitizer, VectorSanitizer, findings
-from arrayferry.wrappers._watch import sanitize
+from arrayferry.wrappers.watch import sanitize
 
 __all__ = [
     "Finding",

@@ -8,34 +8,25 @@ from typing import Any
 from gymnasium import spaces
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
+from arrayferry._boundary.agents import find_space
+from arrayferry._boundary.answers import STEP
 from arrayferry.sanitizer.wrapper import Watching
-from arrayferry.wrappers._agents import find_space
-from arrayferry.wrappers._answers import STEP
 
 __all__ = ["AECSanitizer", "ParallelSanitizer"]
-
-# An environment that keeps making new agents must not make the table grow without bound.
-_MANY = 1000
 
 
 class _WatchingAgents(Watching):
     """What both sanitizers share: observations should be in their agent's space."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        self._spaces: dict[Any, Any] = {}
-        super().__init__(*arguments, **options)
-
     def _space_of(self, box: list[Any]) -> Any:
-        """Return the space of all observations, the same object for the same agents."""
-        agents = tuple(box[0]) if isinstance(box[0], Mapping) else ()
-        if agents not in self._spaces:
-            if len(self._spaces) >= _MANY:
-                self._spaces.clear()
-            found = {agent: find_space(self.env.observation_space, agent) for agent in agents}
-            self._spaces[agents] = spaces.Dict(
-                {agent: one for agent, one in found.items() if one is not None}
-            )
-        return self._spaces[agents]
+        """Return the space of all observations, of those agents that have one."""
+        agents = box[0] if isinstance(box[0], Mapping) else ()
+        by_agent = {agent: find_space(self.env.observation_space, agent) for agent in agents}
+        return spaces.Dict({agent: space for agent, space in by_agent.items() if space is not None})
+
+    def reset(self, seed: Any = None, options: Any = None) -> Any:
+        """Start an episode, watched."""
+        return super().reset(seed=seed, options=options)
 
     def state(self) -> Any:
         """Return the state of the whole environment, watched."""
@@ -50,23 +41,9 @@ def _attribute(name: str, part: str) -> Any:
 class ParallelSanitizer(_WatchingAgents, BaseParallelWrapper[Any, Any, Any]):
     """Watches a parallel environment; the arguments are those of `Sanitizer`."""
 
-    def reset(self, seed: Any = None, options: Any = None) -> Any:
-        """Start an episode, watched."""
-        return super().reset(seed=seed, options=options)
-
-    def step(self, actions: Any) -> Any:
-        """Take a step, watched."""
-        box = [actions]
-        del actions  # so that only the box holds them, unless somebody else does
-        return self._watch(box, lambda: self.env.step(box[0]), STEP)
-
 
 class AECSanitizer(_WatchingAgents, BaseWrapper[Any, Any, Any]):
     """Watches an environment whose agents take turns; the arguments are those of `Sanitizer`."""
-
-    def reset(self, seed: Any = None, options: Any = None) -> None:
-        """Start an episode, watched."""
-        self._watch([], lambda: self.env.reset(seed=seed, options=options))
 
     def step(self, action: Any) -> None:
         """Take an agent's step, watched."""
@@ -81,10 +58,8 @@ class AECSanitizer(_WatchingAgents, BaseWrapper[Any, Any, Any]):
     def last(self, observe: bool = True) -> Any:
         """Return the selected agent's observation, reward, flags and info, watched."""
         agent, first = self.env.agent_selection, 0 if observe else 1
-        values = self._watch(
-            [], lambda: tuple({agent: one} for one in self.env.last(observe)[first:]), STEP[first:]
-        )
-        return (*[None] * first, *(one[agent] for one in values))
+        last = lambda: tuple({agent: value} for value in self.env.last(observe)[first:])  # noqa: E731
+        return (*[None] * first, *(value[agent] for value in self._watch([], last, STEP[first:])))
 
     rewards, infos = _attribute("rewards", "reward"), _attribute("infos", "info")
     _cumulative_rewards = _attribute("_cumulative_rewards", "reward")

@@ -3,36 +3,41 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NoReturn
+from functools import partial
+from operator import attrgetter
+from typing import Any, Literal, NoReturn
 
 from arrayferry._core.convert import Converter, Namespace
 from arrayferry._core.messages import refuse_unknown
+from arrayferry.envs.adapters import adapter_of
+from arrayferry.envs.opening import opened
+from arrayferry.envs.rollout import RandomRollout, refuse_no_steps, rollout_of
 from arrayferry.errors import FerryError, SharingError
 from arrayferry.sanitizer.report import Finding, Report, SanitizerWarning
 from arrayferry.sanitizer.wrapper import findings
 from arrayferry.wrappers import wrap
-from arrayferry.wrappers._make import opened
-from arrayferry.wrappers._rollout import RandomRollout, refuse_no_steps, rollout_of
 
 __all__ = ["check"]
 
 # The findings that make copy=False unsafe.
 _UNSAFE = ("environment-wrote", "agent-wrote", "kept", "raised", "refused", "unwatched")
 
+_KEY = attrgetter("kind", "path", "severity")
+
 
 def check(
     env: Any,
     to: Namespace = "numpy",
-    *,
-    steps: int = 1000,
-    seed: int = 0,
     device: Any = None,
-    copy: bool | None = None,
-    dtypes: Mapping[Any, Any] | None = None,
+    *,
     env_xp: Namespace | None = None,
     env_device: Any = None,
+    copy: bool | None = None,
+    dtypes: Mapping[Any, Any] | Literal["space"] | None = None,
+    steps: int = 1000,
+    seed: int | None = 0,
     **unknown: NoReturn,
 ) -> Report:
     """Drive an environment with sampled actions, and report what the sanitizer finds.
@@ -44,13 +49,13 @@ def check(
     Args:
         env: an environment that `wrap` takes; or the id of one, for `gymnasium.make`.
         to: the agent's framework.
+        device: where the agent's arrays go.
+        env_xp: the environment's framework; None to detect it.
+        env_device: where actions go.
+        copy: None for both runs; True or False for one run with it.
+        dtypes: as for `wrap`.
         steps: how many steps to take, each time.
         seed: for the environment and for the actions.
-        device: where the agent's arrays go.
-        copy: None for both runs; True or False for one run with it.
-        dtypes: casts to make on the way out.
-        env_xp: the environment's framework.
-        env_device: where actions go.
         **unknown: refused, naming the option that was probably meant.
 
     Returns:
@@ -64,51 +69,48 @@ def check(
         >>> bool(report)
         True
     """
-    options: dict[str, Any] = {"device": device, "dtypes": dtypes, "env_xp": env_xp, "env_device": env_device}
-    refuse_unknown(unknown, ["steps", "seed", "copy", *options], of="check")
+    options: Any = {"device": device, "env_xp": env_xp, "env_device": env_device, "dtypes": dtypes}
+    refuse_unknown(unknown, ["device", "env_xp", "env_device", "copy", "dtypes", "steps", "seed"], of="check")
     refuse_no_steps(steps)
     with opened(env) as base:
-        report = _drive(base, to, steps, seed, {**options, "copy": copy})
-        return report if copy is not None else _with_sharing(report, base, to, steps, seed, options)
+        drive = partial(_drive, base, to, steps, seed, options)
+        report = drive(copy)
+        return _with_sharing(report, drive) if copy is None else report
 
 
-def _with_sharing(report: Report, env: Any, to: Namespace, steps: int, seed: int, options: Any) -> Report:
+def _with_sharing(report: Report, drive: Callable[[bool], Report]) -> Report:
     try:
-        shared = _drive(env, to, steps, seed, {**options, "copy": False})
+        shared = drive(False)
     except SharingError as error:
         return replace(report, not_shared=f"{error.where}: {error.what}")
-    known = {(finding.kind, finding.path, finding.severity) for finding in report}
-    new = tuple(one for one in shared if (one.kind, one.path, one.severity) not in known)
-    return replace(
-        report,
-        sharing=new,
-        shareable=not any(finding.kind in _UNSAFE for finding in new),
-        steps=report.steps + shared.steps,
-    )
+    known = set(map(_KEY, report))
+    new = tuple(finding for finding in shared if _KEY(finding) not in known)
+    is_safe = not any(finding.kind in _UNSAFE for finding in new)
+    return replace(report, sharing=new, shareable=is_safe, steps=report.steps + shared.steps)
 
 
-def _drive(base: Any, to: Namespace, steps: int, seed: int, options: dict[str, Any]) -> Report:
-    env = wrap(base, to, sanitize=True, **options)
-    found: tuple[Finding, ...] = ()
+def _drive(base: Any, to: Namespace, steps: int, seed: int | None, options: Any, copy: bool | None) -> Report:
+    env: Any = wrap(base, to, sanitize=True, copy=copy, **options)
+    failures: tuple[Finding, ...] = ()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SanitizerWarning)  # they are in the report
         try:
-            _run(env, rollout_of(base), Converter(to, options["device"]), steps, seed)
+            _run(env, rollout_of(base, adapter_of(base).kind), Converter(to, options["device"]), steps, seed)
         except SharingError:
             raise
         except Exception as error:
-            if options["copy"] is not False and not isinstance(error, FerryError):
+            if copy is not False and not isinstance(error, FerryError):
                 raise
-            found = (_failure(error, findings(env).steps),)
+            failures = (_failure(error, findings(env).steps),)
     report = findings(env)
-    return replace(report, findings=report.findings + found)
+    return replace(report, findings=report.findings + failures)
 
 
-def _run(env: Any, rollout: RandomRollout, to_agent: Converter, steps: int, seed: int) -> None:
+def _run(env: Any, rollout: RandomRollout, to_agent: Converter, steps: int, seed: int | None) -> None:
     rollout.reset(env, seed)
     for number in range(steps):
         if number == steps - steps // 10:  # some never end an episode by themselves
-            rollout.reset(env, seed + 1)
+            rollout.reset(env, None if seed is None else seed + 1)
         _, _, terminated, truncated, _ = rollout.step(env, to_agent(rollout.sample()))
         rollout.start_again(env, terminated, truncated)
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from sys import getrefcount
 from typing import Any, TypeAlias
 from weakref import getweakrefcount
 
@@ -79,26 +80,26 @@ def read(box: list[Any], names: Sequence[str], passed: int = 0) -> list[Leaf]:
         names: what they are called.
         passed: how many references to them are on the interpreter's stack.
     """
-    found: list[Leaf] = []
-    alone: list[Leaf] = []
+    leaves: list[Leaf] = []
+    alone: list[Leaf] = []  # in containers that only the box holds
 
     def visit(path: str, value: Any, references: int | None, handler: Any) -> Any:
         if isinstance(value, np.ndarray) and value.dtype.kind == "O":
             return OBJECT_ARRAY
         owner = None if isinstance(value, np.generic) else framework_of(type(value))
-        found.append(Leaf(path, value, owner, *_view(value, owner)))
-        if references is not None and found[-1].in_place:
-            alone.append(found[-1])
+        leaves.append(leaf := Leaf(path, value, owner, *_view(value, owner)))
+        if references is not None and leaf.in_place:
+            alone.append(leaf)
         return value
 
     with suppress(FerryError):  # the conversion itself will report it
         walk(box, [*map(Slot, names)], _handlers, visit=visit)
     if alone and ownership.REFCOUNTS_RELIABLE:
-        known = _known_references(found, alone)
+        known = _known_references(leaves, alone)
         known.update({id(value): passed for value in box})
         for leaf in alone:
             leaf.held = _is_held(leaf, known)
-    return found
+    return leaves
 
 
 def _handler_of(cls: type) -> Handler:
@@ -151,15 +152,22 @@ def _is_held(leaf: Leaf, known: Counter[int]) -> bool | None:
     return getweakrefcount(leaf.value) + getweakrefcount(box[0]) > 0 or _has_others(box, known)
 
 
+def _references(box: list[Any]) -> int:
+    return getrefcount(box[0])
+
+
+_boxed = _references([object()])
+
+
 def _has_others(box: list[Any], known: Counter[int]) -> bool:
-    return ownership._references(box) - known[id(box[0])] > ownership._boxed
+    return _references(box) - known[id(box[0])] > _boxed
 
 
 def _passed(value: Any) -> int:
     box = [value]
     del value
-    return ownership._references(box)
+    return _references(box)
 
 
 # The references to an argument that its caller keeps while a function runs: none since Python 3.11.
-PASSED = _passed(object()) - ownership._boxed
+PASSED = _passed(object()) - _boxed

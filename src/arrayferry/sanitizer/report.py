@@ -1,4 +1,4 @@
-"""What the sanitizer has to say: a finding, the notes in which findings are collected, and the report."""
+"""What the sanitizer has to say: a finding, the log in which findings are collected, and the report."""
 
 from __future__ import annotations
 
@@ -88,29 +88,29 @@ class FindingLog:
     def __init__(self, on_finding: Literal["warn", "raise"]) -> None:
         self.step = 0
         self._on_finding = on_finding
-        self._found: dict[tuple[str, str], Finding] = {}
+        self._findings: dict[tuple[str, str], Finding] = {}
         self._new: list[Finding] = []
 
     @property
     def report(self) -> Report:
         """All findings, in the order in which they were found."""
-        return Report(findings=tuple(self._found.values()), steps=self.step)
+        return Report(findings=tuple(self._findings.values()), steps=self.step)
 
     def has(self, kind: str, path: str) -> bool:
         """Return whether this was found before."""
-        return (kind, path) in self._found
+        return (kind, path) in self._findings
 
     def add(self, kind: str, severity: Severity, path: str, message: str, hint: str = "") -> None:
         """Note what was found in the current step."""
         is_info = severity == "info"
-        if known := self._found.get((kind, path)):
-            self._found[kind, path] = replace(known, times=known.times + 1)
+        if known := self._findings.get((kind, path)):
+            self._findings[kind, path] = replace(known, times=known.times + 1)
             self._new += [known] if not is_info and self._on_finding == "raise" else []
-        elif len(self._found) < (_MANY if is_info else 2 * _MANY):  # infos leave room for what is worse
+        elif len(self._findings) < (_MANY if is_info else 2 * _MANY):  # infos leave room for what is worse
             finding = Finding(
                 kind=kind, severity=severity, path=path, step=self.step, message=message, hint=hint
             )
-            self._found[kind, path] = finding
+            self._findings[kind, path] = finding
             self._new += [] if is_info else [finding]
 
     def warn_or_raise(self) -> None:

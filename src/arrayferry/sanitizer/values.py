@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from arrayferry._core.containers import DICT, container_of
+from arrayferry._core.containers import container_of
 from arrayferry._core.dtypes import ML_DTYPES
 from arrayferry._core.interruptions import ignore_errors, is_from_handler
 from arrayferry._core.registry import describe
+from arrayferry._core.walk import key_text
 from arrayferry.sanitizer.leaves import Form, Leaf, first_where
 from arrayferry.sanitizer.report import FindingLog, Severity
 from arrayferry.spaces.members import to_numpy
+from arrayferry.spaces.structure import ARRAY_SPACES, has_fixed_shape, subspaces
 
 __all__ = ["Values", "misfits", "parts_of"]
 
@@ -32,12 +34,6 @@ _INTEGERS = {("python", "int", ()), ("numpy", "int64", ())}
 # A program with new keys in every info must not make the table of forms grow without bound.
 _MANY = 10_000
 
-# Spaces whose members all have one form.
-_FIXED = (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete, spaces.Dict, spaces.Tuple)
-
-# Spaces whose members are arrays.
-_ARRAYS = (spaces.Box, spaces.MultiBinary, spaces.MultiDiscrete)
-
 # A value with its path and its space.
 _Part = tuple[str, spaces.Space[Any], Any]
 
@@ -46,26 +42,26 @@ class Values:
     """The forms that have been seen so far, for comparison.
 
     Args:
-        notes: where to note what was found.
+        log: where findings are collected.
         single: whether it is a single environment, whose reward and flags become Python numbers.
     """
 
-    def __init__(self, notes: FindingLog, single: bool) -> None:
-        self._notes, self._single = notes, single
+    def __init__(self, log: FindingLog, single: bool) -> None:
+        self._log, self._single = log, single
         self._forms: dict[str, Form] = {}
 
     def look_at(self, leaves: Sequence[Leaf], obs: Any, space: spaces.Space[Any]) -> None:
         """Look at what the environment returned."""
         self.look_for_nan(leaves)
         parts = list(parts_of(space, obs))
-        changeable = tuple(path for path, part, _ in parts if not isinstance(part, _FIXED))
+        changeable = tuple(path for path, part, _ in parts if not has_fixed_shape(part))
         for leaf in leaves:
             is_flag = self._single and leaf.name in ("terminated", "truncated")
             is_looked_at = leaf.name == "obs" or (leaf.view is not None and not is_flag)
             if is_looked_at and not leaf.path.startswith(changeable):
                 self._compare_form(leaf)
         for path, why in misfits(parts):
-            self._notes.add("outside-space", "warning", path, why, "fix the observation or its space")
+            self._log.add("outside-space", "warning", path, why, "fix the observation or its space")
 
     def look_for_nan(self, leaves: Sequence[Leaf]) -> None:
         """Look for NaN, in actions too, and for infinity in rewards; in observations, the space decides."""
@@ -80,7 +76,7 @@ class Values:
             if bad.any() and (self._single or (bad := bad & _present(leaf, bad.shape, leaves)).any()):
                 severity: Severity = "warning" if leaf.name == "info" else "error"
                 hint = _SOURCES.get(leaf.name, "look for it in the environment")
-                self._notes.add(kind, severity, path, f"{first_where(bad)[1]} is {word}", hint)
+                self._log.add(kind, severity, path, f"{first_where(bad)[1]} is {word}", hint)
 
     def _compare_form(self, leaf: Leaf) -> None:
         new = leaf.form
@@ -94,7 +90,7 @@ class Values:
             harmless = leaf.name == "info" or is_number or {old, new} == _INTEGERS
             severity: Severity = "info" if harmless else "warning"
             message = f"it was {_shown_form(*old)}, and is {_shown_form(*new)}"
-            self._notes.add(f"{word}-changed", severity, leaf.path, message, _HINTS[word])
+            self._log.add(f"{word}-changed", severity, leaf.path, message, _HINTS[word])
 
 
 def _shown_form(framework: str, dtype: str, shape: tuple[int, ...]) -> str:
@@ -130,17 +126,18 @@ def _present(leaf: Leaf, shape: tuple[int, ...], leaves: Sequence[Leaf]) -> Any:
 
 def parts_of(space: spaces.Space[Any], value: Any, path: str = "obs") -> Iterator[_Part]:
     """Yield the parts of a value, as far as Dict and Tuple spaces divide it."""
-    inner: dict[Any, spaces.Space[Any]] = {}
+    inner = subspaces(space)
     # A subclass with a `contains` of its own has its own idea of a member.
-    if isinstance(space, spaces.Dict) and type(space).contains is spaces.Dict.contains:
-        inner = space.spaces if isinstance(value, dict) and value.keys() == space.spaces.keys() else {}
-    elif isinstance(space, spaces.Tuple) and type(space).contains is spaces.Tuple.contains:
-        is_alike = isinstance(value, (tuple, list)) and len(value) == len(space.spaces)
-        inner = dict(enumerate(space.spaces)) if is_alike else {}
-    for key, part in inner.items():
-        yield from parts_of(part, value[key], path + DICT.format_key([key], 0))
-    if not inner:
+    if type(space).contains is spaces.Dict.contains:
+        fits = isinstance(value, dict) and value.keys() == inner.keys()
+    else:
+        fits = isinstance(value, (tuple, list)) and type(space).contains is spaces.Tuple.contains
+        fits = fits and len(value) == len(inner)
+    if not (inner and fits):
         yield path, space, value
+        return
+    for key, part in inner.items():
+        yield from parts_of(part, value[key], path + key_text(key))
 
 
 def misfits(parts: Iterable[_Part]) -> Iterator[tuple[str, str]]:
@@ -162,7 +159,7 @@ def misfits(parts: Iterable[_Part]) -> Iterator[tuple[str, str]]:
 
 
 def _contains(space: spaces.Space[Any], value: Any) -> bool:
-    if isinstance(space, _ARRAYS) and container_of(type(value)) is not None:
+    if isinstance(space, ARRAY_SPACES) and container_of(type(value)) is not None:
         return False  # Gymnasium makes an array of a list and looks at that; the agent gets a list
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a space's own warnings do not matter here

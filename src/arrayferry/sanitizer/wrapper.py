@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
@@ -11,17 +10,19 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 
+from arrayferry._boundary.answers import RESET, STEP
+from arrayferry._boundary.detect import layers_of
 from arrayferry._core.interruptions import is_from_handler
 from arrayferry._core.messages import refuse_choice
+from arrayferry.envs.adapters import adapter_of
+from arrayferry.envs.forwarding import Forwarding, actions_first
 from arrayferry.errors import UnsupportedError
 from arrayferry.sanitizer.leaves import PASSED, read
 from arrayferry.sanitizer.report import FindingLog, Report
 from arrayferry.sanitizer.values import Values
 from arrayferry.sanitizer.writes import Writes
 from arrayferry.spaces.batched import observation_space_of
-from arrayferry.wrappers._answers import RESET, STEP
-from arrayferry.wrappers._forwarding import CARRYING, Forwarding, actions_first
-from arrayferry.wrappers._kinds import find_kind
+from arrayferry.spaces.members import shape_of
 
 __all__ = ["Sanitizer", "VectorSanitizer", "Watching", "findings", "watch"]
 
@@ -41,19 +42,27 @@ class Watching:
         refuse_choice("on_finding", on_finding, "warn", "raise")
         RecordConstructorArgs.__init__(self, shared=shared, on_finding=on_finding)  # type: ignore[arg-type]
         self.shared = shared
-        self._notes = FindingLog(on_finding)
-        self._values = Values(self._notes, single=not isinstance(env, VectorEnv))
-        self._writes = Writes(self._notes, shared, 2 if _has_checker(env) else 0)
+        self._log = FindingLog(on_finding)
+        self._values = Values(self._log, single=not isinstance(env, VectorEnv))
+        # Gymnasium's checker keeps the first two observations for a while.
+        is_checked = any(isinstance(layer, gym.wrappers.PassiveEnvChecker) for layer in layers_of(env))
+        self._writes = Writes(self._log, shared, trusted=2 if is_checked else 0)
         super().__init__(env)  # type: ignore[call-arg]  # the wrapper's
 
     @property
     def report(self) -> Report:
         """What was found so far."""
-        return self._notes.report
+        return self._log.report
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
         """Start an episode, watched."""
         return self._watch([], lambda: self.env.reset(seed=seed, options=options), RESET)
+
+    def step(self, action: Any) -> Any:
+        """Take a step, watched."""
+        box = [action]
+        del action  # so that only the box holds it, unless somebody else does
+        return self._watch(box, lambda: self.env.step(box[0]), STEP)
 
     def render(self) -> Any:
         """Render, watched: this, too, may write where it should not."""
@@ -69,7 +78,7 @@ class Watching:
             names: what the values that it returns are called.
         """
         if box is not None:
-            self._notes.step += len(box)
+            self._log.step += len(box)
             self._look(self._look_at_action, box)
         try:
             result = call()
@@ -108,8 +117,8 @@ class Watching:
             if is_from_handler(error):
                 raise
             message = f"{type(error).__name__}: {error}"
-            self._notes.add("unwatched", "info", "sanitizer", message, "please report it, with the value")
-        self._notes.warn_or_raise()
+            self._log.add("unwatched", "info", "sanitizer", message, "please report it, with the value")
+        self._log.warn_or_raise()
 
 
 class Sanitizer(Watching, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -128,12 +137,6 @@ class Sanitizer(Watching, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
         True
     """
 
-    def step(self, action: Any) -> Any:
-        """Take a step, watched."""
-        box = [action]
-        del action  # so that only the box holds it, unless somebody else does
-        return self._watch(box, lambda: self.env.step(box[0]), STEP)
-
 
 class VectorSanitizer(Watching, Forwarding, _VectorWrapper, RecordConstructorArgs):
     """Watches a vector environment; the arguments are those of `Sanitizer`.
@@ -147,66 +150,48 @@ class VectorSanitizer(Watching, Forwarding, _VectorWrapper, RecordConstructorArg
         True
     """
 
-    def step(self, actions: Any) -> Any:
+    def step(self, actions: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]  # the name
         """Take a step in all environments, watched."""
         box = [actions]
         del actions
         return self._watch(box, lambda: self.env.step(box[0]), STEP)
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            found = super().__getattr__(name)
-            return partial(self._watch_half, CARRYING[name], found) if name in CARRYING else found
-
-    def _watch_half(self, carried: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Make one of the two calls that a step or a reset can consist of, watched."""
-        if carried == "actions":
+    def _carry(self, call: Any, takes: str | None, returns: str | None, /, *args: Any, **kwargs: Any) -> Any:
+        """Make a call that carries arrays, such as one half of a step, watched."""
+        names = {"step": STEP, "reset": RESET}.get(returns or "", ())
+        if takes == "action":
             actions, args, kwargs = actions_first(*args, **kwargs)
             box = [actions]
             del actions
-            return self._watch(box, lambda: call(box[0], *args, **kwargs))
-        names = {"step": STEP, "reset": RESET}.get(carried, ())
+            return self._watch(box, lambda: call(box[0], *args, **kwargs), names)
         # Between the two calls the environment runs: what changes then is its doing.
-        return self._watch(None if names else [], lambda: call(*args, **kwargs), names)
+        return self._watch([] if takes else None, lambda: call(*args, **kwargs), names)
 
     def look_at_infos(self, infos: list[dict[str, Any]]) -> None:
         """Look for NaN in infos of each environment, which have passed the sanitizer by."""
         self._look(lambda: self._values.look_for_nan(read([infos], ("info",))))
 
     def _space_of(self, box: list[Any]) -> Any:
-        if len(box) == len(STEP) and getattr(self, "is_async", False):  # EnvPool, which returns some rows
-            return batch_space(self.env.single_observation_space, len(box[1]))
+        rows = shape_of(box[1]) if len(box) == len(STEP) else None
+        if rows and rows[0] != self.env.num_envs:  # `recv` has returned the first that were ready
+            return batch_space(self.env.single_observation_space, rows[0])
         return super()._space_of(box)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of each environment, watched."""
         return self._watch([], lambda: self.env.call(name, *args, **kwargs))
 
-    def get_attr(self, name: str) -> Any:
-        """Return an attribute of each environment."""
-        return self.env.get_attr(name)
-
-    def set_attr(self, name: str, values: Any) -> None:
-        """Set an attribute of each environment."""
-        self.env.set_attr(name, values)
-
 
 def watch(env: Any, *, shared: bool, on_finding: Literal["warn", "raise"]) -> Any:
     """Return the environment inside a sanitizer; one that already is in such a sanitizer, as it is."""
     if isinstance(env, Watching) and env.shared is shared:
         return env
-    return _kind_for(env)(env, shared=shared, on_finding=on_finding)
+    wrapper: Any = VectorSanitizer if isinstance(env, VectorEnv) else Sanitizer
+    if not isinstance(env, (VectorEnv, gym.Env)):
+        from arrayferry.sanitizer import agents  # needs PettingZoo, which is installed if its environment is
 
-
-def _kind_for(env: Any) -> Any:
-    if isinstance(env, VectorEnv):
-        return VectorSanitizer
-    if isinstance(env, gym.Env):
-        return Sanitizer
-    from arrayferry.sanitizer import agents  # needs PettingZoo, which is there if its environment is
-
-    return agents.AECSanitizer if hasattr(env, "agent_iter") else agents.ParallelSanitizer
+        wrapper = agents.AECSanitizer if adapter_of(env).kind == "aec" else agents.ParallelSanitizer
+    return wrapper(env, shared=shared, on_finding=on_finding)
 
 
 def findings(env: Any) -> Report:
@@ -224,27 +209,17 @@ def findings(env: Any) -> Report:
         >>> len(arrayferry.findings(env))
         0
     """
-    reports = [one.report for one in _sanitizers(env)]
+    reports = [sanitizer.report for sanitizer in _sanitizers(env)]
     if not reports:
         what = "no sanitizer watches this environment"
         raise UnsupportedError(what, "call arrayferry.wrap(env, to, sanitize=True)")
-    found = tuple(finding for report in reports for finding in report)
-    return Report(findings=found, steps=max(report.steps for report in reports))
+    steps = max(report.steps for report in reports)
+    return Report(findings=tuple(finding for report in reports for finding in report), steps=steps)
 
 
 def _sanitizers(env: Any) -> Iterator[Watching]:
-    if isinstance(env, Watching):
-        yield env
-    is_wrapper = isinstance(env, (gym.Wrapper, VectorWrapper)) or find_kind(env) is not None
-    inner = [vars(env)["env"]] if is_wrapper and "env" in vars(env) else []
-    for one in env.envs if isinstance(env, SyncVectorEnv) else inner:
-        yield from _sanitizers(one)
-
-
-def _has_checker(env: Any) -> bool:
-    """Return whether Gymnasium's checker is inside: it keeps the first two observations for a while."""
-    while isinstance(env, gym.Wrapper):
-        if isinstance(env, gym.wrappers.PassiveEnvChecker):
-            return True
-        env = env.env
-    return False
+    for layer in layers_of(env):
+        if isinstance(layer, Watching):
+            yield layer
+        for inner in layer.envs if isinstance(layer, SyncVectorEnv) else ():
+            yield from _sanitizers(inner)

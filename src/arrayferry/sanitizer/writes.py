@@ -46,10 +46,10 @@ class _Snapshot:
 
     def has_changed(self) -> bool:
         """Return whether it looks different now. Bytes count: a NaN equals itself, and -0.0 is not 0.0."""
-        now, before = _bytes(self.leaf.view), self.before
-        if now.size % 8 == 0:  # eight at a time
-            now, before = now.view(np.uint64), before.view(np.uint64)
-        return not (now == before).all()
+        after, before = _bytes(self.leaf.view), self.before
+        if after.size % 8 == 0:  # eight at a time
+            after, before = after.view(np.uint64), before.view(np.uint64)
+        return not (after == before).all()
 
     def change(self) -> str:
         """Return what has changed, in words."""
@@ -74,13 +74,13 @@ class Writes:
     """The memory that agent and environment have got from each other.
 
     Args:
-        notes: where to note what was found.
+        log: where findings are collected.
         shared: whether they see the same memory, as with `copy=False`.
         trusted: the first step in which an array that is held is held by the environment itself.
     """
 
-    def __init__(self, notes: FindingLog, shared: bool, trusted: int) -> None:
-        self._notes, self._shared, self._trusted = notes, shared, trusted
+    def __init__(self, log: FindingLog, shared: bool, trusted: int) -> None:
+        self._log, self._shared, self._trusted = log, shared, trusted
         self.forget()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -97,69 +97,69 @@ class Writes:
         """Note what the agent wrote to during its turn, and remember the action that it hands in."""
         if not self._shared:
             return
-        for one in self._watched.values():
-            if one.has_changed():
-                self._blame_agent(one)
-                one.before = _bytes(one.leaf.view).copy()
+        for snapshot in self._watched.values():
+            if snapshot.has_changed():
+                self._blame_agent(snapshot)
+                snapshot.before = _bytes(snapshot.leaf.view).copy()
         # An array that only this call holds was made on the way: the agent does not see it.
-        seen = [leaf for leaf in action if leaf.in_place and leaf.held is not False]
-        self._actions = [_snapshot(leaf, self._notes.step) for leaf in seen]
+        visible = [leaf for leaf in action if leaf.in_place and leaf.held is not False]
+        self._actions = [_snapshot(leaf, self._log.step) for leaf in visible]
         self._counts = self._count()
 
     def returned(self, results: list[Leaf]) -> None:
         """Note what the environment wrote to during its turn; watch what it kept and what it hands out."""
         counts = self._count()
         actions, self._actions = self._actions, []
-        for one in (*self._watched.values(), *actions):
-            if one.has_changed():
-                self._blame_environment(one)
-                self._watched.pop(one.key, None)
+        for snapshot in (*self._watched.values(), *actions):
+            if snapshot.has_changed():
+                self._blame_environment(snapshot)
+                self._watched.pop(snapshot.key, None)
         handed_out = {id(leaf.value) for leaf in results}
-        for one, before, after in zip(actions, self._counts, counts):
-            if after > before and id(one.leaf.value) not in handed_out:
-                self._watch(one.leaf)
+        for snapshot, before, after in zip(actions, self._counts, counts):
+            if after > before and id(snapshot.leaf.value) not in handed_out:
+                self._watch(snapshot.leaf)
         for leaf in results:
             if leaf.in_place and leaf.held is not False:  # else it is the agent's own, or out of sight
                 self._watch_result(leaf)
-        oldest = self._notes.step - _STEPS
-        self._watched = {key: one for key, one in self._watched.items() if one.step > oldest}
+        oldest = self._log.step - _STEPS
+        self._watched = {key: snapshot for key, snapshot in self._watched.items() if snapshot.step > oldest}
 
     def _count(self) -> list[int]:
-        return [getrefcount(one.leaf.value) for one in self._actions]
+        return [getrefcount(snapshot.leaf.value) for snapshot in self._actions]
 
     def _watch_result(self, leaf: Leaf) -> None:
-        if self._shared and leaf.held and leaf.name == "obs" and self._notes.step >= self._trusted:
+        if self._shared and leaf.held and leaf.name == "obs" and self._log.step >= self._trusted:
             message = "the environment keeps this memory: what the agent writes here, the environment reads"
-            self._notes.add("kept", "info", leaf.path, message, _OWN)
-        if self._shared or not self._notes.has("environment-wrote", leaf.path):  # else known and harmless
+            self._log.add("kept", "info", leaf.path, message, _OWN)
+        if self._shared or not self._log.has("environment-wrote", leaf.path):  # else known and harmless
             self._watch(leaf)
 
     def _watch(self, leaf: Leaf) -> None:
         """Watch a leaf, in place of an older one with the same memory; within a step, the first counts."""
-        new = _snapshot(leaf, self._notes.step)
-        known = self._watched.get(new.key)
-        if known is None or known.step != new.step:
+        new = _snapshot(leaf, self._log.step)
+        previous = self._watched.get(new.key)
+        if previous is None or previous.step != new.step:
             self._watched[new.key] = new
 
-    def _blame_agent(self, one: _Snapshot) -> None:
-        name, held = one.leaf.name, one.leaf.held
+    def _blame_agent(self, snapshot: _Snapshot) -> None:
+        name, held = snapshot.leaf.name, snapshot.leaf.held
         if name == "action":
-            what = f"its action of step {one.step}, which the environment has kept"
-            self._blame("agent", "error", one, what, _OWN)
-        elif not held or one.step >= self._trusted:
+            what = f"its action of step {snapshot.step}, which the environment has kept"
+            self._blame("agent", "error", snapshot, what, _OWN)
+        elif not held or snapshot.step >= self._trusted:
             holds = "still holds" if held else "may still hold"
-            what = f"{name} of step {one.step}, which the environment {holds}"
-            self._blame("agent", "error" if held else "warning", one, what, _OWN)
+            what = f"{name} of step {snapshot.step}, which the environment {holds}"
+            self._blame("agent", "error" if held else "warning", snapshot, what, _OWN)
 
-    def _blame_environment(self, one: _Snapshot) -> None:
-        what = f"{one.leaf.name} of step {one.step}, which it had handed out"
-        if one.leaf.name == "action":
-            what = f"the agent's action of step {one.step}"
+    def _blame_environment(self, snapshot: _Snapshot) -> None:
+        what = f"{snapshot.leaf.name} of step {snapshot.step}, which it had handed out"
+        if snapshot.leaf.name == "action":
+            what = f"the agent's action of step {snapshot.step}"
         hint = _UNPROTECTED if self._shared else _PROTECTED
-        self._blame("environment", "error" if self._shared else "info", one, what, hint)
+        self._blame("environment", "error" if self._shared else "info", snapshot, what, hint)
 
-    def _blame(self, who: str, severity: Severity, one: _Snapshot, what: str, hint: str) -> None:
-        kind, path = f"{who}-wrote", one.leaf.path
+    def _blame(self, who: str, severity: Severity, snapshot: _Snapshot, what: str, hint: str) -> None:
+        kind, path = f"{who}-wrote", snapshot.leaf.path
         # Describing the change takes long for large arrays, and is done only once.
-        change = "" if self._notes.has(kind, path) else one.change()
-        self._notes.add(kind, severity, path, f"the {who} wrote into {what}: {change}", hint)
+        change = "" if self._log.has(kind, path) else snapshot.change()
+        self._log.add(kind, severity, path, f"the {who} wrote into {what}: {change}", hint)

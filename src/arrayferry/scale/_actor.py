@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterable
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
 from gymnasium.spaces import Box
+from gymnasium.vector.utils import iterate
 
 from arrayferry.scale._block import Block
 from arrayferry.scale._driver import Description
 from arrayferry.scale._pickling import Failure, dumps, picklable
-from arrayferry.scale._worker import Runner, Task
-from arrayferry.scale.process import CONTEXT, ProcessVectorEnv
+from arrayferry.scale._worker import Answers, Runner, Task
+from arrayferry.scale.process import ProcessVectorEnv
 
 __all__ = ["Actor", "ActorTask", "unpacked"]
 
@@ -33,12 +36,12 @@ class ActorTask(NamedTuple):
 class Actor:
     """Some of the environments: in this process, or in one per core if there are several cores.
 
-    An answer is made of the observations, the rewards and flags, and the info of each environment by itself:
-    only the driver, which has all of them, stacks infos.
+    An answer is what a `Runner` answers, the seconds since the last one, and the rewards and flags of a step:
+    only the driver, which has all environments, stacks them and their infos.
     """
 
     def __init__(self, task: ActorTask) -> None:
-        self._task = task
+        self._task, self._idle_since = task, perf_counter()
 
     def make(self) -> Any:
         """Make the environments, and describe them."""
@@ -46,51 +49,52 @@ class Actor:
             rows = self._task.task.rows
             is_single = self._task.cores == 1 or rows.stop - rows.start == 1
             self._envs: Any = _Single(self._task.task) if is_single else _Several(self._task)
-            return _packed(None, dumps(self._envs.describe()))
+            answer = _packed(dumps(self._envs.describe()))
         except Exception as error:
-            return self._failed(error)
+            answer = self._failed(error)
+        self._idle_since = perf_counter()
+        return answer
 
     def run(self, request: bytes) -> Any:
         """Call a method of the environments."""
+        idle = perf_counter() - self._idle_since
         try:
             name, arguments, options = pickle.loads(request)
-            answer = self._envs.run(0, name, arguments, options)
-            return _packed(*answer) if name in ("step", "reset") else _packed(None, dumps(answer))
+            answer = self._envs.run(name, arguments, options)
+            if name == "step":
+                answer = _packed(answer, idle, *self._envs.numbers(arguments[0]))
+            else:
+                answer = _packed(answer if name == "reset" else dumps(answer), idle)
         except Exception as error:  # including one about what cannot be pickled
-            return self._failed(error)
+            answer = self._failed(error)
+        self._idle_since = perf_counter()
+        return answer
 
     def _failed(self, error: Exception) -> Any:
         rows = self._task.task.rows
         who = f"the actor of environments {rows.start} to {rows.stop - 1}"
-        return _packed(None, dumps(Failure(picklable(error, who))))
+        return _packed(dumps(Failure(picklable(error, who))), 0.0)
 
 
 class _Single(Runner):
-    """Environments in this process."""
+    """Environments in this process, whose observations all go to the driver."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
-        block = Block.made_by(np.zeros, *self._spaces[0], len(self.envs))
-        if isinstance(self._space, Box) and block.observations[0][0].nbytes >= _LARGE:
-            block = block._replace(observations=(None, None))  # to stack them here would be one more copy
-        self.write_into(block)
+        self.write_into(Block.made_by(np.zeros, None, self.spaces[1], task.rows.stop))
 
-    def _answer(self, half: int, fits: bool, infos: list[tuple[int, bytes]]) -> Any:
-        block = self.block
-        obs = block.observations[half]
-        if obs is None and all(map(self._is_plain, self._last)):
-            obs = self._last  # for the driver to stack
-        elif not fits:
-            stacked, _ = super()._answer(half, fits, infos)
-            obs = stacked if obs is None else obs
-        return obs, (block.rewards, block.terminated, block.truncated), infos
+    def numbers(self, rows: list[int]) -> tuple[Any, ...]:
+        """Return the rewards and flags of the last step."""
+        places, block = np.add(rows, self.task.rows.start), self.block
+        return block.rewards[places], block.terminated[places], block.truncated[places]
 
-    def _is_plain(self, obs: Any) -> bool:
-        """Return whether the driver can stack a large observation as it is."""
-        space = self._space
-        if not isinstance(space, Box) or type(obs) is not np.ndarray or not obs.flags.c_contiguous:
-            return False
-        return bool(obs.dtype == space.dtype) and obs.shape == space.shape
+    def _show(self, row: int, obs: Any) -> Any:
+        """Return an observation in the form that its space has; a large array without a copy."""
+        space = self.spaces[0]
+        is_plain = isinstance(space, Box) and type(obs) is np.ndarray and obs.flags.c_contiguous
+        if is_plain and obs.dtype == space.dtype and obs.shape == space.shape:
+            return obs if obs.nbytes >= _LARGE else obs.copy()
+        return super()._show(row, obs)
 
 
 class _Several(ProcessVectorEnv):
@@ -100,25 +104,44 @@ class _Several(ProcessVectorEnv):
         (env_fns, _, _, mode), cores, step_timeout, max_faults = task
         # A worker that hangs is replaced in here, before the driver gives up on all of them.
         envs = cloudpickle.loads(env_fns)
-        super().__init__(envs, cores, CONTEXT, mode, 0.9 * step_timeout, max_faults)
+        options: Any = {"step_timeout": 0.9 * step_timeout, "max_faults": max_faults}
+        super().__init__(envs, workers=cores, autoreset_mode=mode, **options)
 
     def describe(self) -> Description:
         """Describe the environments, which all have the same spaces."""
         return Description(*self._single_spaces, self.metadata, self.render_mode)
 
-    def run(self, half: int, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def numbers(self, rows: list[int]) -> list[Any]:
+        """Return the rewards and flags of the last step."""
+        return self._numbers
+
+    def run(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run a method as a `Runner` does."""
         if name == "step":
-            obs, *numbers, infos = self.step(*arguments)
-            return obs, numbers, infos.get("", [])
-        if name == "reset":
-            seeds, reset_options = arguments
-            obs, infos = self.reset(seed=seeds, options=reset_options)
-            return obs, None, infos.get("", [])
+            obs, *self._numbers, infos = self.step(arguments[1])
+            return self._answers(range(self.num_envs), obs, infos)
+        if name in ("reset", "start"):
+            rows, seeds, reset_options = arguments
+            mask = np.isin(np.arange(self.num_envs), rows)
+            all_seeds = [None] * self.num_envs
+            for row, seed in zip(rows, seeds):
+                all_seeds[row] = seed
+            is_masked = not mask.all()
+            if is_masked:
+                reset_options = {**(reset_options or {}), "reset_mask": mask}
+            obs, infos = self.reset(seed=all_seeds, options=reset_options)
+            return self._answers(rows, obs, infos) if name == "reset" else (None,)
         if name == "set_attr":
             attribute, indices, values = arguments
             name, arguments = "set_attr_of", (indices, attribute, values)
         return (getattr(self, name)(*arguments, **options),)
+
+    def _answers(self, rows: Iterable[int], obs: Any, infos: dict[str, Any]) -> Answers:
+        each = dict(enumerate(iterate(self.observation_space, obs)))
+        answers: Answers = {row: (each[row], []) for row in rows}
+        for row, info in infos.get("", []):
+            answers[row][1].append(info)
+        return answers
 
     def _add_info(
         self, vector_infos: dict[str, Any], env_info: dict[str, Any], env_num: int
@@ -128,7 +151,7 @@ class _Several(ProcessVectorEnv):
         return vector_infos
 
 
-def _packed(obs: Any, *rest: Any) -> Any:
+def _packed(*answer: Any) -> Any:
     """Return an answer as bytes; large arrays of observations are kept apart from them."""
     large: list[Any] = []
 
@@ -139,12 +162,12 @@ def _packed(obs: Any, *rest: Any) -> Any:
         large.append(memory)
         return False
 
-    data: bytes = cloudpickle.dumps((obs, *rest), protocol=5, buffer_callback=is_small)
+    data: bytes = cloudpickle.dumps(answer, protocol=5, buffer_callback=is_small)
     return [data, *large] if large else data
 
 
 def unpacked(message: Any) -> tuple[Any, ...]:
-    """Return the observations, which may be read-only, and the rest of an answer."""
+    """Return an answer, whose large arrays may be read-only."""
     data, *large = [message] if isinstance(message, bytes) else message
     answer: tuple[Any, ...] = pickle.loads(data, buffers=large)
     return answer

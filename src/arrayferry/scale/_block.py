@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import create_empty_array
 
-from arrayferry.spaces.casting import subspaces
+from arrayferry.spaces.structure import has_fixed_shape
 
-__all__ = ["Block", "copy_into", "map_arrays"]
+__all__ = ["Block", "copy_into", "index_of", "map_arrays", "rows_of"]
 
 Array = np.ndarray[Any, Any]
 _ALIGNMENT = 64
@@ -20,17 +20,24 @@ _ALIGNMENT = 64
 class Block(NamedTuple):
     """What the driver and all workers see, with a row for each environment.
 
-    Observations are there twice: a step writes one half while the other still has the last ones, which are
-    shown again if a worker dies during the step. A space without a fixed shape has None, and its values go
-    through a pipe. `answered` has, for each row, the number of the last request that it was written for.
+    Observations have two rows for each, `row` and `row + count`: a request writes the one that `half` says,
+    while the other still has the last observation, which is shown again if the worker dies. A space without
+    a fixed shape has None, and its values go through a pipe.
+
+    A row that is to step has the number of the request in `asked`; once it has answered, in `answered`, and
+    `has_more` says whether there is a message, too. `idle` has the seconds that a worker had nothing to do.
     """
 
-    observations: tuple[Any, Any]
+    observations: Any
     actions: Any
     rewards: Array
     terminated: Array
     truncated: Array
+    half: Array
+    asked: Array
     answered: Array
+    has_more: Array
+    idle: Array
 
     @classmethod
     def size(cls, observation: spaces.Space[Any], action: spaces.Space[Any], count: int) -> int:
@@ -48,20 +55,25 @@ class Block(NamedTuple):
 
     @classmethod
     def made_by(
-        cls, make: Callable[..., Array], observation: spaces.Space[Any], action: spaces.Space[Any], count: int
+        cls,
+        make: Callable[..., Array],
+        observation: spaces.Space[Any] | None,
+        action: spaces.Space[Any],
+        count: int,
     ) -> Block:
-        """Return the arrays that a function makes from a shape and a dtype."""
+        """Return the arrays that a function makes from a shape and a dtype; without a space, none."""
+        batches: list[Any] = [
+            create_empty_array(space, rows, make) if space is not None and has_fixed_shape(space) else None
+            for space, rows in ((observation, 2 * count), (action, count))
+        ]
+        dtypes = [np.float64, np.bool_, np.bool_, np.int64, np.int64, np.int64, np.bool_, np.float64]
+        return cls(*batches, *(make((count,), dtype) for dtype in dtypes))
 
-        def batch(space: spaces.Space[Any]) -> Any:
-            return create_empty_array(space, count, make) if _has_fixed_shape(space) else None
-
-        halves = batch(observation), batch(observation)
-        flags = make((count,), np.bool_), make((count,), np.bool_)
-        return cls(halves, batch(action), make((count,), np.float64), *flags, make((count,), np.int64))
-
-    def rows(self, rows: slice) -> Block:
-        """Return the part that belongs to some environments."""
-        return Block(*(map_arrays(lambda array: array[rows], part) for part in self))
+    def observation_rows(self, rows: Sequence[int]) -> Any:
+        """Return a copy of the current observations of some rows."""
+        index, count = index_of(rows), len(self.half)
+        places = np.arange(count)[index] + count * self.half[index]
+        return map_arrays(lambda array: array.take(places, axis=0), self.observations)
 
 
 class _Allocator:
@@ -79,11 +91,15 @@ class _Allocator:
         return np.frombuffer(self.memory, dtype, int(np.prod(shape)), start).reshape(shape)
 
 
-def _has_fixed_shape(space: spaces.Space[Any]) -> bool:
-    """Return whether all members of a space are arrays of the same shapes."""
-    if isinstance(space, (spaces.Dict, spaces.Tuple)):
-        return all(map(_has_fixed_shape, subspaces(space).values()))
-    return isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete))
+def index_of(rows: Sequence[int], start: int = 0) -> Any:
+    """Return what to index an array with, to get some of its rows: a slice, if they follow each other."""
+    if not isinstance(rows, range):
+        first = rows[0] if rows else 0
+        following = range(first, first + len(rows))
+        if rows != [*following]:
+            return [row + start for row in rows]
+        rows = following
+    return slice(rows.start + start, rows.stop + start)
 
 
 def map_arrays(function: Callable[[Array], Any], value: Any) -> Any:
@@ -95,22 +111,33 @@ def map_arrays(function: Callable[[Array], Any], value: Any) -> Any:
     return None if value is None else function(value)
 
 
-def copy_into(target: Any, source: Any) -> bool:
-    """Copy a structure of arrays into another if it has exactly its form; return whether it does.
+def copy_into(target: Any, source: Any, rows: Any = ...) -> bool:
+    """Copy a structure of arrays into rows of another if it has exactly their form; return whether it does.
 
     If the target is None, for lack of a fixed shape, nothing does.
     """
     if isinstance(target, dict):
         if not isinstance(source, dict) or source.keys() != target.keys():
             return False
-        return all(copy_into(one, source[key]) for key, one in target.items())
+        return all(copy_into(one, source[key], rows) for key, one in target.items())
     if isinstance(target, tuple):
         if not isinstance(source, tuple) or len(source) != len(target):
             return False
-        return all(copy_into(one, other) for one, other in zip(target, source))
-    if type(source) is not np.ndarray or target is None:
+        return all(copy_into(one, other, rows) for one, other in zip(target, source))
+    if type(source) is not np.ndarray or target is None or source.dtype != target.dtype:
         return False
-    if source.dtype != target.dtype or source.shape != target.shape:
+    if source.shape != (target.shape if rows is ... else (len(rows), *target.shape[1:])):
         return False
-    target[...] = source
+    target[rows] = source
     return True
+
+
+def rows_of(space: spaces.Space[Any], actions: Any, places: Any) -> Any:
+    """Return the actions of some environments, in the dtypes that they have."""
+    if isinstance(space, spaces.Dict):
+        return {key: rows_of(one, actions[key], places) for key, one in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(rows_of(one, part, places) for one, part in zip(space, actions))
+    if isinstance(actions, (list, tuple)):
+        return [actions[place] for place in places]
+    return np.asarray(actions)[places]

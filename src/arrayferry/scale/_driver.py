@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,11 +15,13 @@ from gymnasium import error as gymnasium_errors
 from arrayferry._core.messages import note_on, warn_caller
 from arrayferry.errors import UnsupportedError
 from arrayferry.scale._arguments import check_spaces
-from arrayferry.scale._block import Block, copy_into
 from arrayferry.scale._pickling import Failure, dumps_by_value
+from arrayferry.scale._requests import Kind, Request
 
 if TYPE_CHECKING:
     from gymnasium import spaces
+
+    from arrayferry.scale._block import Block
 
 # The name of an attribute, and the environments of a worker in which it is set.
 AttributeKey = tuple[str, tuple[int, ...]]
@@ -47,83 +50,95 @@ class State(Enum):
 
     DEAD = "not started, or killed"
     STARTING = "makes its environments"
-    IDLE = "has answered all requests"
+    READY = "takes requests"
     BUSY = "anything else; between two calls of the user: something was interrupted"
 
 
 class Worker(ABC):
     """The driver's side of a worker, which steps the environments of some rows.
 
-    A worker is *fresh* when it has replaced another, and its environments have had no episode yet.
+    Attributes:
+        requests: what it was asked and has not answered, in this order.
+        waiting: the last ones of these, which were not sent yet: while it starts, it would be too early to
+            write a large one; and while it answers others, it might be writing, too.
+        attributes: what the caller has set, in this order, as method calls.
     """
 
     block: Block
-    """Its rows of the block."""
+    spaces: Sequence[Any] = ()  # that its environments must have
+    timeout = restart_timeout = 0.0  # the seconds to answer, and to start
 
     def __init__(self, rows: slice) -> None:
-        self.rows, self.successors, self.faults_in_a_row = rows, 0, 0
-        self.state, self.is_fresh, self.is_closed = State.DEAD, False, False
-        self.reason = "the worker was not started"  # why it is dead
-        self.attributes: dict[AttributeKey, bytes] = {}  # set by the caller, in this order, as calls
-        self.spaces: Sequence[Any] = ()  # that its environments must have
-        self.timeout = 0.0  # the seconds to read a request
-        self._request: tuple[int, str, bytes | None] = 0, "", None
+        self.rows, self.successors = rows, 0
+        self.state, self.is_closed = State.DEAD, False
+        self.since = 0.0  # when it was started, or asked, or answered
+        self.loss = ""  # why it will not answer, if that is known already
+        self.requests, self.waiting = deque[Request](), deque[Request]()
+        self.attributes: dict[AttributeKey, bytes] = {}
         # What raised when it was set before the first reset, which some setters need.
-        self._unset: dict[AttributeKey, Failure] = {}
+        self._unset: dict[AttributeKey, set[int]] = {}
 
     @property
     @abstractmethod
     def start_hint(self) -> str:
         """What to do about a worker that does not start."""
 
-    def attach(self, block: Block) -> None:
-        """Take its rows of a block."""
-        self.block = block.rows(self.rows)
-
     def __str__(self) -> str:
         first, last = self.rows.start, self.rows.stop - 1
         return f"environment {first}" if first == last else f"environments {first} to {last}"
 
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether it has something to do, or the driver was interrupted when it dealt with it."""
+        return self.state is State.BUSY or bool(self.requests)
+
     # ---- its life --------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start it; the first answer waits for it. Raise if the environments were closed in the meantime."""
+        """Start it. Raise if the environments were closed in the meantime."""
         self.state = State.BUSY
         if not self.is_closed:
             self.launch()
         if self.is_closed:  # by another thread, or by a signal handler: perhaps before there was a process
-            self.stop("the environments are closed")
+            self.stop()
             raise ClosedError("the environments are closed", "make new ones")
-        self.state = State.STARTING
+        self.state, self.since = State.STARTING, time.monotonic()
 
     def replace(self) -> None:
         """Start its successor, which knows nothing of what was asked before."""
-        self.state, self.is_fresh, self._unset = State.BUSY, True, {}
+        self.state = State.BUSY
         self.successors += 1
         self.kill()
+        self.requests.clear()
+        self.waiting.clear()
+        self._unset, self.loss = {}, ""
         self.start()
 
-    def stop(self, reason: str) -> None:
-        """End it immediately, and remember why."""
+    def stop(self) -> None:
+        """End it immediately."""
         self.state = State.BUSY
         self.kill()
-        self.state, self.reason = State.DEAD, reason
+        self.state = State.DEAD
 
     @abstractmethod
     def launch(self) -> None:
         """Start whatever it runs in, and do not wait for it."""
 
     @abstractmethod
-    def wait_until_ready(self) -> Any:
-        """Wait for the environments: return their `Description`, a `Failure`, or why there are none."""
+    def has_started(self) -> bool:
+        """Return whether `wait_until_ready` returns at once."""
 
-    def set_up(self) -> Any:
-        """Give it what it needs, once its environments are made; return None, or why it cannot have it."""
-        return None
+    @abstractmethod
+    def wait_until_ready(self, seconds: float) -> Any:
+        """Wait for the environments: return their `Description`, a `Failure`, or why there are none."""
 
     @abstractmethod
     def kill(self) -> None:
         """End what it runs in, immediately, in whatever state it is."""
+
+    @abstractmethod
+    def end(self, deadline: float) -> None:
+        """Wait until a worker that was sent a request to close has ended; `kill` comes next."""
 
     # ---- requests and answers --------------------------------------------------------------------------
 
@@ -131,86 +146,113 @@ class Worker(ABC):
         """Return a method call as bytes; pickled like env_fns, so that a script's classes are the same."""
         return dumps_by_value((name, arguments, options))
 
+    def pack_step(self, rows: Sequence[int], actions: Any) -> bytes:
+        """Return a step with actions that do not go through the block, as bytes."""
+        return self.pack("step", [row - self.rows.start for row in rows], actions)
+
+    def ask(self, request: Request) -> None:
+        """Send a request, now or when the worker can take it."""
+        self.requests.append(request)
+        if self.waiting or not self._can_send(request, len(self.requests) - 1):
+            self.waiting.append(request)
+        else:
+            self._send_now(request)
+
+    def send_waiting(self) -> None:
+        """Send the requests that wait, as far as the worker can take them."""
+        while self.waiting and self._can_send(self.waiting[0], len(self.requests) - len(self.waiting)):
+            self._send_now(self.waiting.popleft())
+
+    def _can_send(self, request: Request, sent: int) -> bool:
+        return self.state is State.READY and (request.call is None or not sent)
+
+    def _send_now(self, request: Request) -> None:
+        self.state, self.since = State.BUSY, time.monotonic()
+        self.send(request)
+        self.state = State.READY
+
+    @abstractmethod
+    def send(self, request: Request) -> None:
+        """Send a request to a worker that has started; if it is dead, `trouble` says so."""
+
+    @abstractmethod
+    def read(self, request: Request) -> Any:
+        """Return the rest of an answer: `Answers`, a call's result, a `Failure`; or why it is lost."""
+
+    def finish(self) -> Request | None:
+        """Take the first of its requests, which it has answered; None if that was cut off, and it is lost."""
+        self.state = State.BUSY
+        request = self.requests[0]
+        request.result = self.read(request)
+        if isinstance(request.result, str):
+            self.loss, self.state = request.result, State.READY
+            return None
+        self.requests.popleft()
+        self.state, self.since = State.READY, time.monotonic()
+        if request.kind is Kind.SET or (self._unset and request.is_reset):
+            self._finish_setting(request)
+        if self.waiting:
+            self.send_waiting()
+        return request
+
+    def close(self) -> None:
+        """Ask it to close its environments, after what it was sent before."""
+        self.state = State.BUSY
+        self.send(Request(self, [self.rows.start], Kind.CALL, self.pack("close")))
+
+    @abstractmethod
+    def trouble(self, now: float) -> str | None:
+        """Return why a worker that has started will not answer, if that is certain or it is too late."""
+
+    def look_after(self, now: float) -> Any:
+        """Return why there will be no answer, a `Failure` when its environments were made, or None."""
+        if self.state is not State.STARTING:
+            return self.loss or self.trouble(now)
+        if not self.has_started() and now - self.since < self.restart_timeout:
+            return None
+        description = self.wait_until_ready(0)
+        if isinstance(description, Description):
+            check_spaces(self.rows.start, description, self.spaces)
+            self.state = State.READY
+            self._set(self.attributes.items())
+        elif isinstance(description, Failure):
+            self.stop()
+        return None if isinstance(description, Description) else description
+
+    # ---- attributes that the caller has set ------------------------------------------------------------
+
     def attributes_with(self, name: str, indices: Sequence[int], call: bytes) -> dict[AttributeKey, bytes]:
         """Return the attributes with one more; what it sets again is left out."""
         key = name, tuple(indices)
         return {**{other: self.attributes[other] for other in self.attributes if other != key}, key: call}
 
-    def ask(self, half: int, name: str, call: bytes | None = None) -> None:
-        """Ask for a method call; without one, for a step with the actions in the block.
+    def _set(self, calls: Iterable[tuple[AttributeKey, bytes]], is_last: bool = False) -> None:
+        """Set attributes before anything else."""
+        rows = [self.rows.start]
+        requests = [Request(self, rows, Kind.SET, call, (key, is_last)) for key, call in calls]
+        sent = len(self.requests) - len(self.waiting)
+        self.requests = deque([*self.requests][:sent] + requests + [*self.waiting])
+        self.waiting.extendleft(reversed(requests))
+        self.send_waiting()
 
-        While the worker starts, the request waits: it would be too early to write a large one.
-        """
-        self._request = half, name, call
-        if self.state is State.IDLE:
-            self.state = State.BUSY
-            self.send(half, name, call)
-
-    def answer(self, deadline: float) -> Any:
-        """Wait for the answer: what is not in the block, or None; a `Failure`; or why there is no answer."""
-        if self.state is State.DEAD:
-            return self.reason
-        timeout = deadline - time.monotonic()
-        if self.state is State.STARTING:  # which has its own timeout
-            self.state = State.BUSY
-            if (failure := self._prepare(timeout)) is not None:
-                return failure
-            self.send(*self._request)
-            deadline = time.monotonic() + timeout
-        answer = self.reply(deadline)
-        if self._unset and self._request[1] == "reset" and not isinstance(answer, (Failure, str)):
-            answer = self._set_attributes(self._unset, timeout) or self._refusal() or answer
-        if not isinstance(answer, str):
-            self.state = State.IDLE
-        return answer
-
-    def _prepare(self, timeout: float) -> Any:
-        """Wait for a successor, and set what the caller had set; return a `Failure`, or why there is none."""
-        found = self.wait_until_ready()
-        if isinstance(found, Description):
-            check_spaces(self.rows.start, found, self.spaces)
-            return self.set_up() or self._set_attributes(self.attributes, timeout)
-        if isinstance(found, Failure):
-            self.stop("the environments of the worker could not be made")
-        return found
-
-    def _set_attributes(self, names: Iterable[AttributeKey], timeout: float) -> str | None:
-        """Set what the caller had set, and remember what raised; return why there is no answer, or None."""
-        unset = {}
-        for key in [key for key in names if key in self.attributes]:
-            self.send(0, "set_attr", self.attributes[key])
-            answer = self.reply(time.monotonic() + timeout)
-            if isinstance(answer, str):
-                return answer
-            if isinstance(answer, Failure):
-                unset[key] = answer
-        self._unset = unset
-        return None
-
-    def _refusal(self) -> Failure | None:
-        """Return what a setter has raised even after a reset; later successors are spared it."""
-        for (name, _), failure in self._unset.items():
-            note_on(failure.error, f"from set_attr({name!r}, ...), repeated once in a new worker of {self}")
-            self.attributes = {key: self.attributes[key] for key in self.attributes if key not in self._unset}
-            self._unset = {}
-            return failure
-        return None
-
-    @abstractmethod
-    def send(self, half: int, name: str, call: bytes | None) -> None:
-        """Send a request to a worker that has started; if it is dead, `reply` says so."""
-
-    @abstractmethod
-    def reply(self, deadline: float) -> Any:
-        """Wait as `answer` does, for a worker that has started and was sent a request."""
-
-    def show_last(self, half: int) -> None:
-        """Show the last observations again, in one half of the block."""
-        copy_into(self.block.observations[half], self.block.observations[half ^ 1])
-
-    @abstractmethod
-    def end(self, deadline: float) -> None:
-        """Wait until a worker that was sent a request to close has ended; `kill` comes next."""
+    def _finish_setting(self, request: Request) -> None:
+        """Remember what raised when it was set, and set it again after a reset; raise only then."""
+        if request.is_reset and not isinstance(request.result, Failure):
+            again = []
+            for key, places in self._unset.items():
+                if now := [place for place in places if place in request.places]:
+                    again.append((key, self.pack("set_again", self.attributes[key], now)))
+                    places -= set(now)
+            self._set(again, is_last=True)
+        elif request.kind is Kind.SET and isinstance(request.result, Failure):
+            key, is_last = request.detail
+            if is_last:  # later successors are spared it
+                who = f"repeated once in a new worker of {self}"
+                note_on(request.result.error, f"from set_attr({key[0]!r}, ...), {who}")
+                self.attributes = {other: self.attributes[other] for other in self.attributes if other != key}
+            else:
+                self._unset[key] = set(key[1])
+                request.result = None
 
 
 def warn_of_failure(found: Any) -> None:

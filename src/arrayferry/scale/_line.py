@@ -12,11 +12,15 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable
+from multiprocessing import connection
+from typing import Any
 
-__all__ = ["POLL_SECONDS", "Line", "SharedMemory", "receive_memory"]
+__all__ = ["POLL_SECONDS", "Bell", "Line", "SharedMemory", "receive_memory"]
 
 # How often, in seconds, a waiting driver checks whether the worker is still alive.
 POLL_SECONDS = 0.02
+# macOS cannot say how often a semaphore was released.
+_COUNTS = sys.platform != "darwin"
 # The number of a request, and the size of what follows.
 _HEADER = struct.Struct("<qq")
 # The size of the memory and, on Windows, its name.
@@ -71,6 +75,10 @@ class Line:
             missing = missing[count:]
         return data
 
+    def has_message(self) -> bool:
+        """Return whether there is something to read, or the other end is closed."""
+        return bool(connection.wait([self.socket], 0))
+
     def close(self) -> None:
         """Close this end."""
         self.socket.close()
@@ -79,6 +87,35 @@ class Line:
 def _seconds_until(deadline: float) -> float | None:
     """Return a timeout for a socket: None to wait forever, and never 0, which would be not to wait at all."""
     return None if deadline == math.inf else max(deadline - time.monotonic(), 1e-6)
+
+
+class Bell:
+    """Wakes a driver when as many workers have answered as it waits for.
+
+    It may ring too early, and never tells who has answered.
+    """
+
+    def __init__(self, context: Any) -> None:
+        self._count, self._wake = context.Semaphore(0), context.Semaphore(0)
+        self._wanted = context.RawValue("q", 1)
+
+    def ring(self) -> None:
+        """Tell, in a worker, that it has answered."""
+        self._count.release()
+        if not _COUNTS or self._count.get_value() >= self._wanted.value:
+            self._wake.release()
+
+    def listen(self) -> None:
+        """Forget who has rung; what is answered from now on is not missed, even before `rest` is called."""
+        self._wanted.value = 1
+        for semaphore in (self._count, self._wake):
+            while semaphore.acquire(block=False):
+                pass
+
+    def rest(self, missing: int, seconds: float) -> None:
+        """Wait until so many more have rung."""
+        self._wanted.value = missing
+        self._wake.acquire(timeout=seconds)
 
 
 class SharedMemory:

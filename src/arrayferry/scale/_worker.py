@@ -1,37 +1,42 @@
-"""What runs in a worker process: some of the environments, and their rows of the block."""
+"""What runs in a worker: some of the environments, and their rows of the block."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import signal
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from multiprocessing import connection
 from operator import itemgetter
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cloudpickle
-from gymnasium.vector import AutoresetMode
+import numpy as np
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
-from arrayferry.errors import UnsupportedError
+from arrayferry._boundary.autoreset import step_with_autoreset
 from arrayferry.scale._arguments import check_spaces, make_env
-from arrayferry.scale._block import Block, copy_into, map_arrays
+from arrayferry.scale._block import Block, copy_into, index_of, map_arrays
 from arrayferry.scale._driver import Description
-from arrayferry.scale._line import Line, receive_memory
+from arrayferry.scale._line import Bell, Line, receive_memory
 from arrayferry.scale._pickling import Failure, dumps, picklable
+from arrayferry.scale._returns import check_info, misfit, misfit_of_step
 
 if TYPE_CHECKING:
     import socket
 
     import gymnasium as gym
+    from gymnasium.vector import AutoresetMode
 
-__all__ = ["CALL", "STEP", "Channel", "Runner", "Task", "call", "render", "work"]
+__all__ = ["Answers", "Channel", "Runner", "Task", "call", "render", "work"]
 
-# What the driver asks for: a step, or a method call, whose name and arguments come through the line.
-STEP, CALL = 1, 2
+# What is not in the block: by environment, the observation or None, and pickled infos, in their order.
+Answers = dict[int, tuple[Any, list[bytes]]]
 
 
 class Task(NamedTuple):
@@ -44,49 +49,70 @@ class Task(NamedTuple):
 
 
 class Channel(NamedTuple):
-    """How a worker and its driver talk: semaphores, a few shared numbers, and a line for what is rare.
+    """How a worker and its driver talk: semaphores, and a line for what is rare.
 
-    The `numbers` are those of a request (its own number, what is asked for, which half of the block to
-    write), and whether the line has more of the answer, whose number is in its rows of the block.
+    Requests are numbered, and answered in that order: `go` is released once for each, and `done` once for
+    each answer. A request is a step of the rows that have its number in the block; if none has, it is a
+    method call, which comes through the line.
     """
 
     go: Any
     done: Any
-    numbers: Any
+    bell: Bell | None
     socket: socket.socket
+    first_number: int
 
 
 def work(task: Task, channel: Channel, lifeline: Any) -> None:
     """Step environments until the driver closes them, or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides
+    np.random.seed()  # what a fork has copied would be the same in all workers
     _end_with(lifeline)
     line, who = Line(channel.socket), f"the worker of environments {task.rows.start} to {task.rows.stop - 1}"
     try:
-        worker = Runner(task, channel.socket)
-        description = dumps(worker.describe())
+        runner = Runner(task)
+        description = dumps(runner.describe())
     except Exception as error:
         line.send(0, dumps(Failure(picklable(error, who))))
         return
     line.send(0, description)
-    while not worker.is_closed:
-        channel.go.acquire()
-        number, what, half, *_ = channel.numbers
-        try:
-            call = None if what == STEP else line.receive()[1]
-        except EOFError:
-            return
-        worker.number = number
-        try:
-            answer = worker.step(half) if call is None else worker.run(half, *pickle.loads(call))
-            data = None if answer is None else dumps(answer)
-        except Exception as error:
-            what, data = CALL, dumps(Failure(picklable(error, who)))
-        if what == CALL:  # a step has numbered its rows one by one, unless it raised
-            worker.block.answered[:] = number
-        channel.numbers[3] = data is not None
-        channel.done.release()  # first, because writing to a full socket waits for its reader
-        if data is not None:
-            line.send(number, data)
+    try:
+        runner.write_into(Block.over(receive_memory(channel.socket), *runner.spaces, task.num_envs))
+        for number in itertools.count(channel.first_number):
+            _answer(runner, number, channel, line, who)
+            if runner.is_closed:
+                return
+    except (EOFError, OSError):
+        return  # the driver is gone
+
+
+def _answer(runner: Runner, number: int, channel: Channel, line: Line, who: str) -> None:
+    """Wait for a request, and answer it."""
+    block, own = runner.block, runner.task.rows
+    start = perf_counter()
+    channel.go.acquire()
+    block.idle[own.start] += perf_counter() - start
+    rows = np.flatnonzero(block.asked[own] == number).tolist()
+    message = b"" if rows else line.receive()[1]
+    try:
+        if rows:
+            answer = runner.step(rows)
+        else:
+            rows = [0]
+            name, arguments, options = pickle.loads(message)
+            if name in ("step", "reset"):
+                rows = arguments[0]
+            answer = runner.run(name, arguments, options)
+        data = dumps(answer) if answer else None
+    except Exception as error:
+        data = dumps(Failure(picklable(error, who)))
+    index = index_of(rows, own.start)
+    block.has_more[index], block.answered[index] = data is not None, number
+    channel.done.release()  # first, because writing to a full socket waits for its reader
+    if channel.bell is not None:
+        channel.bell.ring()
+    if data is not None:
+        line.send(number, data)
 
 
 def _end_with(lifeline: Any) -> None:
@@ -112,151 +138,117 @@ def _end_with(lifeline: Any) -> None:
 class Runner:
     """The environments of a worker, run as by `SyncVectorEnv`, but writing into rows of the block."""
 
-    def __init__(self, task: Task, line: socket.socket | None = None) -> None:
+    def __init__(self, task: Task) -> None:
         env_fns: list[Callable[[], gym.Env[Any, Any]]] = cloudpickle.loads(task.env_fns)
-        self._task, self._mode, self._socket = task, task.autoreset_mode, line
+        self.task, self._mode = task, task.autoreset_mode
         self.envs = [make_env(env_fn) for env_fn in env_fns]
-        self._spaces = [(env.observation_space, env.action_space) for env in self.envs]
-        for row, spaces in enumerate(self._spaces, task.rows.start):
-            check_spaces(row, spaces, self._spaces[0], task.rows.start)
-        self._space = self.envs[0].observation_space
-        self._actions = batch_space(self.envs[0].action_space, len(self.envs))
-        self._last: list[Any] = [None] * len(self.envs)  # the last observation of each environment
+        spaces = [(env.observation_space, env.action_space) for env in self.envs]
+        for row, each in enumerate(spaces, task.rows.start):
+            check_spaces(row, each, spaces[0], task.rows.start)
+        self.spaces = self._space, _ = spaces[0]
+        self._one, self._actions = (batch_space(*each) for each in zip(self.spaces, (1, len(self.envs))))
         self._is_over = [False] * len(self.envs)
-        self.is_closed, self.number = False, 0  # of the request that is answered
+        self.is_closed = False
 
     def describe(self) -> Description:
         """Describe the environments."""
-        return Description(*self._spaces[0], self.envs[0].metadata, self.envs[0].render_mode)
-
-    def attach(self) -> None:
-        """Take the rows of this worker in the block, whose memory follows the request."""
-        assert self._socket is not None
-        memory = receive_memory(self._socket)
-        self.write_into(Block.over(memory, *self._spaces[0], self._task.num_envs).rows(self._task.rows))
+        return Description(*self.spaces, self.envs[0].metadata, self.envs[0].render_mode)
 
     def write_into(self, block: Block) -> None:
-        """Write what a step returns into a block with a row for each of these environments."""
+        """Write what a step returns into a block."""
         self.block = block
+        own, count = self.task.rows, len(block.half)
         self._rows = [
-            [map_arrays(itemgetter((index, ...)), half) for index in range(len(self.envs))]
-            for half in self.block.observations
+            [map_arrays(itemgetter((half + row, ...)), block.observations) for half in (0, count)]
+            for row in range(own.start, own.stop)
         ]
 
-    def step(self, half: int, actions: Any = None) -> Any:
-        """Step the environments; the actions are in the block unless they are given."""
-        if actions is None:
-            # Copies, for the environments to keep.
-            actions = map_arrays(lambda array: array.copy(), self.block.actions)
-        # Infos are pickled immediately, because environments may reuse their dicts and arrays.
-        block, mode, fits = self.block, self._mode, True
-        infos: list[tuple[int, bytes]] = []
-        for index, (env, action) in enumerate(zip(self.envs, iterate(self._actions, actions), strict=True)):
-            if self._is_over[index] and mode is not AutoresetMode.SAME_STEP:
-                if mode is AutoresetMode.DISABLED:
-                    raise UnsupportedError("a step of an environment whose episode is over", "reset it first")
-                obs, info = self._reset(index)
-                block.rewards[index], block.terminated[index], block.truncated[index] = 0, False, False
-            else:
-                result = env.step(action)
-                try:
-                    obs, block.rewards[index], block.terminated[index], block.truncated[index], info = result
-                except (TypeError, ValueError) as error:
-                    raise self._explain(index, result, error) from error
-                if info:
-                    self._check_info(index, info)
-            self._is_over[index] = is_over = block.terminated[index] or block.truncated[index]
-            if is_over and mode is AutoresetMode.SAME_STEP:
-                infos.append((index, dumps({"final_obs": obs, "final_info": info})))
-                obs, info = self._reset(index)
-            fits = self._show(half, index, obs) and fits
-            if info:
-                infos.append((index, dumps(info)))
-            block.answered[index] = self.number
-        return self._answer(half, fits, infos)
+    def step(self, rows: Sequence[int], actions: Any = None) -> Answers:
+        """Step some environments; the actions are in the block unless they are given."""
+        block, first = self.block, self.task.rows.start
+        if actions is None:  # copies, for the environments to keep
+            index = index_of(rows, first)
+            actions = map_arrays(lambda array: array[index].copy(), block.actions)
+        answers: Answers = {}
+        for row, action in zip(rows, iterate(self._actions, actions), strict=True):
+            step, reset = partial(self._step, row, action), partial(self._reset, row)
+            # Infos are pickled immediately, because environments may reuse their dicts and arrays.
+            obs, *numbers, info, final = step_with_autoreset(
+                step, reset, self._mode, self._is_over[row], dumps
+            )
+            place = first + row
+            block.rewards[place], block.terminated[place], block.truncated[place] = numbers
+            self._is_over[row] = bool(block.terminated[place] or block.truncated[place])
+            self._add_to(answers, row, obs, [] if final is None else [final], info)
+        return answers
 
-    def reset(self, half: int, seeds: Sequence[int | None], options: dict[str, Any] | None) -> Any:
-        """Reset all environments, or those of a mask in the options."""
-        mask = None if options is None else options.pop("reset_mask", None)
-        fits, infos = True, []
-        for index in range(len(self.envs)):
-            if mask is None or mask[index]:
-                obs, info = self._reset(index, seed=seeds[index], options=options)
-                self._is_over[index] = False
-                fits = self._show(half, index, obs) and fits
-                if info:
-                    infos.append((index, dumps(info)))
-        return self._answer(half, fits, infos)
+    def reset(
+        self, rows: Sequence[int], seeds: Sequence[int | None], options: dict[str, Any] | None
+    ) -> Answers:
+        """Reset some environments."""
+        answers: Answers = {}
+        for row, seed in zip(rows, seeds):
+            obs, info = self._reset(row, seed=seed, options=options)
+            self._is_over[row] = False
+            self._add_to(answers, row, obs, [], info)
+        return answers
 
-    def _reset(self, index: int, **options: Any) -> Any:
-        result = self.envs[index].reset(**options)
+    def start(self, rows: Sequence[int], seeds: Sequence[int | None], options: Any) -> None:
+        """Reset some environments, and show nothing of it."""
+        for row, seed in zip(rows, seeds):
+            self._reset(row, seed=seed, options=options)
+
+    def _step(self, row: int, action: Any) -> Any:
+        result, block = self.envs[row].step(action), self.block
+        place = self.task.rows.start + row
+        try:
+            _, block.rewards[place], block.terminated[place], block.truncated[place], info = result
+        except (TypeError, ValueError) as error:
+            targets = block.rewards, block.terminated, block.truncated
+            raise misfit_of_step(place, result, error, targets) from error
+        if info:
+            check_info(place, info)
+        return result
+
+    def _reset(self, row: int, **options: Any) -> Any:
+        result = self.envs[row].reset(**options)
+        place = self.task.rows.start + row
         try:
             _, info = result
         except (TypeError, ValueError) as error:
-            raise self._misfit("reset", index, result, "(observation, info)", error) from error
+            raise misfit("reset", place, result, "(observation, info)", error) from error
         if info:
-            self._check_info(index, info)
+            check_info(place, info)
         return result
 
-    def _check_info(self, index: int, info: Any) -> None:
-        """Refuse an environment's info that is no dict, or could be taken for what a fault adds."""
-        if not hasattr(info, "items"):
-            raise self._misfit("info", index, info, "a dict")
-        if not _OURS.isdisjoint(info):
-            key = next(key for key in info if key in _OURS)
-            form = f"no key {key!r}, which reports lost workers: rename it, there or in a wrapper"
-            raise self._misfit("info", index, info, form)
+    def _add_to(self, answers: Answers, row: int, obs: Any, infos: list[bytes], info: Any) -> None:
+        """Write an observation into its row, and add to the answers what does not go there."""
+        rest = self._show(row, obs)
+        if info:
+            infos.append(dumps(info))
+        if infos or rest is not None:
+            answers[row] = rest, infos
 
-    def _misfit(self, what: str, index: int, value: Any, form: str, error: Any = None) -> Exception:
-        """Return the error about what an environment has returned."""
-        reason = f" ({error})" if error else ""
-        where = f"{what} of environment {self._task.rows.start + index}"
-        return _ReturnError(f"{value!r:.200}{reason}", f"return {form}", where)
-
-    def _explain(self, index: int, result: Any, error: Exception) -> Exception:
-        """Return the error about what a step has returned, with the place in it."""
-        if isinstance(result, (tuple, list)) and len(result) == 5:
-            for what, value, target in zip(("reward", "terminated", "truncated"), result[1:], self.block[2:]):
-                try:
-                    target[index] = value
-                except (TypeError, ValueError):
-                    return self._misfit(what, index, value, "a single number", error)
-        form = "(observation, reward, terminated, truncated, info)"
-        return self._misfit("step", index, result, form, error)
-
-    def _show(self, half: int, index: int, obs: Any) -> bool:
-        """Write an observation into its row; return whether it has the row's form."""
-        self._last[index] = obs
-        return copy_into(self._rows[half][index], obs)
-
-    def _answer(self, half: int, fits: bool, infos: list[tuple[int, bytes]]) -> Any:
-        """Return what has to go through the pipe: None if everything is in the block."""
-        if fits:
-            return (None, infos) if infos else None
+    def _show(self, row: int, obs: Any) -> Any:
+        """Write an observation into its row; return it if it has none, in the form that its space has."""
+        target = self._rows[row][self.block.half[self.task.rows.start + row]]
+        if copy_into(target, obs):
+            return None
         # Numbers, other dtypes, other types: stacked as Gymnasium does, which may raise.
-        target = self.block.observations[half]
-        empty: Any = create_empty_array(self._space, len(self.envs)) if target is None else target
+        batch: Any = map_arrays(lambda array: array[np.newaxis], target)
+        if is_new := batch is None:
+            batch = create_empty_array(self._space, 1)
         try:
-            obs = concatenate(self._space, self._last, empty)
-        except Exception:
-            self._refuse_misfits()
-            raise
-        return (obs if target is None else None), infos
+            made = concatenate(self._space, [obs], batch)
+        except Exception as error:
+            where = self.task.rows.start + row
+            raise misfit("observation", where, obs, f"a member of {self._space}", error) from error
+        return next(iter(iterate(self._one, made))) if is_new else None
 
-    def _refuse_misfits(self) -> None:
-        """Raise an error about the first observation that cannot be stacked."""
-        for index, obs in enumerate(self._last):
-            empty: Any = create_empty_array(self._space, 1)
-            try:
-                concatenate(self._space, [obs], empty)
-            except Exception as error:
-                raise self._misfit("observation", index, obs, f"a member of {self._space}", error) from error
-
-    def run(self, half: int, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def run(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run a method of this worker, and return its answer."""
-        if name in ("step", "reset"):
-            return getattr(self, name)(half, *arguments)
-        return (getattr(self, name)(*arguments, **options),)
+        answer = getattr(self, name)(*arguments, **options)
+        return answer if name in ("step", "reset") else (answer,)
 
     def run_on(
         self, indices: Sequence[int], function: Callable[..., Any], /, *args: Any, **kwargs: Any
@@ -269,20 +261,18 @@ class Runner:
         for index, value in zip(indices, values):
             self.envs[index].set_wrapper_attr(name, value)
 
+    def set_again(self, call: bytes, indices: Sequence[int]) -> None:
+        """Repeat a call of `set_attr`, for some environments only."""
+        _, (name, *others), _ = pickle.loads(call)
+        values = dict(zip(*others))
+        self.set_attr(name, indices, [values[index] for index in indices])
+
     def close(self) -> None:
         """Close all environments, and only then raise what one of them has raised."""
         self.is_closed = True
         with ExitStack() as stack:
             for env in reversed(self.envs):
                 stack.callback(env.close)
-
-
-class _ReturnError(UnsupportedError, ValueError):
-    """What an environment has returned cannot be used; NumPy raises one or the other, too."""
-
-
-# What a fault adds to the infos, with the masks of these keys.
-_OURS = frozenset(["fault", "fault_reason", "_fault", "_fault_reason"])
 
 
 def call(env: gym.Env[Any, Any], name: str, /, *args: Any, **kwargs: Any) -> Any:

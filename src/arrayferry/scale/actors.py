@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -12,10 +12,10 @@ from gymnasium.vector import AutoresetMode
 
 from arrayferry.errors import NotInstalledError, OptionError, WorkerError
 from arrayferry.scale._actor import Actor, ActorTask, unpacked
-from arrayferry.scale._arguments import seconds
-from arrayferry.scale._block import Block, copy_into, map_arrays
-from arrayferry.scale._driver import State, Worker, warn_of_failure
-from arrayferry.scale._faults import WorkerVectorEnv
+from arrayferry.scale._block import Block, rows_of
+from arrayferry.scale._driver import Worker, warn_of_failure
+from arrayferry.scale._requests import Kind, Request
+from arrayferry.scale._vector import WorkerVectorEnv
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -25,6 +25,7 @@ __all__ = ["RayVectorEnv"]
 # With retries, Ray would silently run a step again on environments that were never reset.
 _OURS = {"max_restarts": 0, "max_task_retries": 0}
 _REFUSED = [*_OURS, "lifetime", "max_concurrency", "name"]
+_LATE = "the worker did not answer in time"
 
 
 class RayVectorEnv(WorkerVectorEnv):
@@ -42,13 +43,14 @@ class RayVectorEnv(WorkerVectorEnv):
     Args:
         env_fns: functions that make the environments; they are called only on the workers' hosts.
         workers: how many actors, at most one per environment; None for one per host.
-        address: the cluster; `"local"` starts one on this machine, and never attaches to another.
+        batch_size: how many environments `recv` returns, the first that are ready; None for all of them.
+        autoreset_mode: what happens when an episode ends.
         step_timeout: the number of seconds after which a worker that does not answer is replaced.
         restart_timeout: how many seconds a worker has to find a host and make its environments.
         max_faults: how many faults of one worker, without a good step between them, raise a `WorkerError`.
+        address: the cluster; `"local"` starts one on this machine, and never attaches to another.
         actor_options: Ray's options for each actor, such as `num_cpus`, `resources`,
             `scheduling_strategy` (without it, the actors are spread over the hosts) and `runtime_env`.
-        autoreset_mode: what happens when an episode ends.
 
     Example:
         >>> import gymnasium as gym
@@ -65,140 +67,127 @@ class RayVectorEnv(WorkerVectorEnv):
     def __init__(
         self,
         env_fns: Sequence[Callable[[], gym.Env[Any, Any]]],
+        *,
         workers: int | None = None,
-        address: str = "local",
+        batch_size: int | None = None,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         step_timeout: float = 60,
         restart_timeout: float = 120,
         max_faults: int = 3,
+        address: str = "local",
         actor_options: Mapping[str, Any] | None = None,
-        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
     ) -> None:
-        super().__init__(env_fns, workers, autoreset_mode, step_timeout, max_faults)
-        restart_timeout = seconds("restart_timeout", restart_timeout)
+        timeouts = step_timeout, restart_timeout
+        super().__init__(env_fns, workers, batch_size, autoreset_mode, *timeouts, max_faults)
         options = {"scheduling_strategy": "SPREAD", **(actor_options or {})}
         if refused := [name for name in _REFUSED if name in options]:
             raise OptionError(f"actor_options[{refused[0]!r}] cannot be set", "leave it out")
         self._session = session = _Session(address)
         ray = session.ray
         actor = ray.remote(**options, **_OURS)(Actor)
-        settings = max(int(options.get("num_cpus") or 1), 1), self._timeout, max_faults
+        cores = max(int(options.get("num_cpus") or 1), 1)
+        if batch_size is not None and cores > 1:
+            what = f"batch_size with num_cpus={cores}: an actor would step its environments together"
+            raise OptionError(what, f"pass {cores} times as many workers, with num_cpus=1")
+        settings = cores, self._timeout, max_faults
         workers = workers or sum(node["Alive"] and "CPU" in node["Resources"] for node in ray.nodes()) or 1
         tasks = [ActorTask(task, *settings) for task in self._tasks(env_fns, workers)]
-        self._start([_Worker(session, actor, task, restart_timeout) for task in tasks])
+        self._start([_Worker(session, actor, task) for task in tasks])
 
     def _make_block(self) -> Block:
-        return Block.made_by(np.zeros, *self._single_spaces, self.num_envs)
+        # Without observations: each is copied once, from what was received into what the caller gets.
+        block = Block.made_by(np.zeros, None, self.single_action_space, self.num_envs)
+        for worker in cast("Sequence[_Worker]", self._workers):
+            worker.attach(block, self.single_action_space)
+        return block
 
-    def _by_arrival(self, workers: Sequence[Worker], deadline: float) -> Iterable[Worker]:
-        """Return those first that have answered, half of the rest at a time: each wait costs CPU time."""
+    def _refs(self) -> dict[Any, _Worker]:
+        workers = cast("Sequence[_Worker]", self._workers)
+        return {ref: worker for worker in workers if (ref := worker.next_ref) is not None}
+
+    def _answered(self) -> Iterator[Worker]:
         self._session.check()
-        actors = cast("Sequence[_Worker]", workers)
-        for worker in actors:
-            worker.attach(self._block)  # again: an interrupt may have kept it from the last one
-        starting = [worker for worker in actors if worker.pending is None]
-        waiting = {worker.pending: worker for worker in actors if worker.pending is not None}
-        while len(waiting) > 1:
-            half, seconds = (len(waiting) + 1) // 2, max(deadline - time.monotonic(), 0)
-            ready, _ = self._session.ray.wait(list(waiting), num_returns=half, timeout=seconds)
+        while refs := self._refs():
+            ready, _ = self._session.ray.wait(list(refs), num_returns=len(refs), timeout=0)
             if not ready:
-                break
-            yield from map(waiting.pop, ready)
-        yield from (*waiting.values(), *starting)
+                return
+            yield from map(refs.__getitem__, ready)
 
-    def _observations(self) -> Any:
-        """Return the arrays that the answers were copied into, and make new ones for the next answers."""
-        observations = self._block.observations[self._half]
-        if observations is None:
-            return super()._observations()
-        for worker in self._workers:
-            worker.show_last(self._half)  # if only other workers' environments were reset
-        others = map_arrays(np.empty_like, observations)
-        self._block = self._block._replace(observations=(others, others))
-        for worker in self._workers:
-            worker.attach(self._block)
-        return observations
+    def _rest(self, missing: int, seconds: float) -> None:
+        """Wait for half of the rest at a time: each wait costs CPU time."""
+        self._session.check()
+        if refs := list(self._refs()):
+            self._session.ray.wait(refs, num_returns=min(-(-missing // 2), len(refs)), timeout=seconds)
+        else:  # all of them start
+            time.sleep(seconds)
 
 
 class _Worker(Worker):
-    """The driver's side of an actor.
-
-    An observation is copied once, when the actor has answered, into the array that the caller gets. What Ray
-    has received is kept until the next answer, to be shown again if the actor dies: nobody can write to it.
-    """
+    """The driver's side of an actor."""
 
     @property
     def start_hint(self) -> str:
         """What to do about a worker that does not start."""
         return "it needs a host that has what actor_options ask for, and everything that env_fns import"
 
-    def __init__(self, session: _Session, actor: Any, task: ActorTask, restart_timeout: float) -> None:
+    def __init__(self, session: _Session, actor: Any, task: ActorTask) -> None:
         super().__init__(task.task.rows)
-        self._session, self._class, self._task, self._timeout = session, actor, task, restart_timeout
+        self._session, self._class, self._task = session, actor, task
         self._actor: Any = None
-        self._made: Any = None  # like the next, a reference to the answer to one request
-        self._ref: Any = None
-        self._half, self._name = 0, ""  # of the last request
-        self._last: Any = None
-        self._is_shown = False
+        self._made: Any = None  # a reference to the answer to one request, like these
+        self._refs: dict[Request, Any] = {}
 
     def launch(self) -> None:
         """Start an actor; one that was killed is never reused."""
         self._session.check()
+        self._refs = {}
         self._actor = self._class.remote(self._task)
-        self._made, self._ref = self._actor.make.remote(), None
+        self._made = self._actor.make.remote()
 
-    def attach(self, block: Block) -> None:
-        """Take its rows of a block, which are still empty."""
-        super().attach(block)
-        self._is_shown = False
+    def attach(self, block: Block, space: Any) -> None:
+        """Let it read actions, and write numbers."""
+        self.block, self._space = block, space
 
-    def wait_until_ready(self) -> Any:
+    def has_started(self) -> bool:
+        """Return whether `wait_until_ready` returns at once."""
+        return bool(self._session.ray.wait([self._made], timeout=0)[0])
+
+    def wait_until_ready(self, seconds: float) -> Any:
         """Wait for the environments; return their description, a `Failure`, or why there are none."""
-        answer = self._result(self._made, self._timeout)
+        answer = self._result(self._made, seconds)
         if isinstance(answer, str):
             return f"a worker did not start: {answer}"
-        return pickle.loads(answer[1])
+        return pickle.loads(answer[0])
 
-    def send(self, half: int, name: str, call: bytes | None) -> None:
-        """Ask for a method call; without one, for a step with the actions in the block."""
-        self._half, self._name, self._ref = half, name, None
+    def send(self, request: Request) -> None:
+        """Send a request; a step without a call has its actions in the block."""
         if self._session.is_open:
-            self._ref = self._actor.run.remote(call or self.pack("step", self.block.actions))
-
-    def reply(self, deadline: float) -> Any:
-        """Wait as `answer` does, for a worker that has started, and put the answer into the block."""
-        answer = self._result(self._ref, deadline - time.monotonic())
-        if isinstance(answer, str):
-            return answer
-        obs, rest, *others = answer
-        if not others:
-            return pickle.loads(rest)
-        if self._name not in ("step", "reset"):  # a reset of which nothing is shown
-            return None
-        [infos], block = others, self.block
-        if self._name == "step":  # a reset in the middle of a step changes no reward
-            block.rewards[:], block.terminated[:], block.truncated[:] = rest
-        if block.observations[self._half] is None:
-            return obs, infos
-        self._last, self._is_shown = obs, False
-        self.show_last(self._half)
-        return (None, infos) if infos else None
+            actions = rows_of(self._space, self.block.actions, request.rows) if request.call is None else None
+            self._refs[request] = self._actor.run.remote(
+                request.call or self.pack_step(request.rows, actions)
+            )
 
     @property
-    def pending(self) -> Any:
-        """The reference to the answer; None while the actor starts, which has its own timeout."""
-        return self._ref if self.state is State.BUSY else None
+    def next_ref(self) -> Any:
+        """The reference to the answer to the first of its requests; None if it was not sent."""
+        return self._refs.get(self.requests[0]) if self.requests else None
 
-    def show_last(self, half: int) -> None:
-        """Show the last observations in one half of the block, if they are not there yet."""
-        if self._is_shown:
-            return
-        target = self.block.observations[half]
-        if isinstance(self._last, list):  # large ones, one array per environment
-            np.stack(self._last, out=target)
-        else:
-            copy_into(target, self._last)
-        self._is_shown = True
+    def read(self, request: Request) -> Any:
+        """Return the rest of an answer, or why it is lost; put the numbers into the block."""
+        answer = self._result(self._refs.pop(request), 0)
+        if isinstance(answer, str):
+            return answer
+        rest, idle, *numbers = answer
+        self.block.idle[self.rows.start] += idle
+        if request.kind is Kind.STEP and not request.is_reset and numbers:
+            rows, block = request.rows, self.block
+            block.rewards[rows], block.terminated[rows], block.truncated[rows] = numbers
+        return pickle.loads(rest) if isinstance(rest, bytes) else rest
+
+    def trouble(self, now: float) -> str | None:
+        """Return why it will not answer; that an actor died is an answer of Ray's."""
+        self._session.check()
+        return _LATE if now > self.since + self.timeout else None
 
     def _result(self, ref: Any, timeout: float) -> tuple[Any, ...] | str:
         """Return a call's result, or why there is none."""
@@ -207,16 +196,16 @@ class _Worker(Worker):
         try:
             return unpacked(ray.get(ref, timeout=max(timeout, 0)))
         except ray.exceptions.GetTimeoutError:
-            return "the worker did not answer in time"
+            return _LATE
         except ray.exceptions.RayError as error:
             return f"the worker died ({type(error).__name__}: {str(error).splitlines()[-1].split('. ')[0]})"
 
     def end(self, deadline: float) -> None:
         """Wait until the environments are closed."""
         if self._session.is_open:
-            answer = self._result(self._ref, deadline - time.monotonic())
+            answer = self._result([*self._refs.values()][-1], deadline - time.monotonic())
             if not isinstance(answer, str):
-                warn_of_failure(pickle.loads(answer[1]))
+                warn_of_failure(pickle.loads(answer[0]))
 
     def kill(self) -> None:
         """End the actor immediately."""

@@ -11,20 +11,23 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing import util as _  # noqa: F401
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from arrayferry._frameworks._jax_private import has_started
+from arrayferry._frameworks.jax import has_started
 from arrayferry.errors import OptionError, WorkerError
 from arrayferry.scale._block import Block
 from arrayferry.scale._driver import State, Worker, warn_of_failure
-from arrayferry.scale._faults import WorkerVectorEnv, kill_all
-from arrayferry.scale._line import POLL_SECONDS, Line, SharedMemory
-from arrayferry.scale._worker import CALL, STEP, Channel, Task, work
+from arrayferry.scale._line import POLL_SECONDS, Bell, Line, SharedMemory
+from arrayferry.scale._requests import Kind, Request
+from arrayferry.scale._script import handing_over_script
+from arrayferry.scale._vector import WorkerVectorEnv, kill_all
+from arrayferry.scale._worker import Channel, Task, work
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -33,12 +36,15 @@ __all__ = ["CONTEXT", "ProcessVectorEnv"]
 
 # How processes are started unless somebody says otherwise: a fork would wait for JAX's threads forever.
 CONTEXT = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-# A worker that starts imports everything that its environments need.
-_START_TIMEOUT = 120.0
+# What the server that forks them imports.
+_PRELOAD = "arrayferry.scale._preload"
 # The seconds to read an answer that has arrived, even if waiting for others took all the time.
 _READ_TIMEOUT = 5.0
 # How long to wait for a process that was killed: it may be in the middle of a system call.
 _KILL_TIMEOUT = 5.0
+# How long to wait for a worker that starts before looking at the others again.
+_PAUSE = 0.002
+_LATE = "the worker did not answer in time"
 
 
 class ProcessVectorEnv(WorkerVectorEnv):
@@ -62,10 +68,12 @@ class ProcessVectorEnv(WorkerVectorEnv):
     Args:
         env_fns: functions that make the environments.
         workers: how many processes, at most one per environment; None for one per core.
-        context: how they start: `"forkserver"`, `"spawn"` (the default on Windows) or `"fork"`.
+        batch_size: how many environments `recv` returns, the first that are ready; None for all of them.
         autoreset_mode: what happens when an episode ends.
         step_timeout: the number of seconds after which a worker that does not answer is replaced.
+        restart_timeout: how many seconds a worker has to start and make its environments.
         max_faults: how many faults of one worker, without a good step between them, raise a `WorkerError`.
+        context: how they start: `"forkserver"`, `"spawn"` (the default on Windows) or `"fork"`.
 
     Example:
         >>> import gymnasium as gym
@@ -80,13 +88,17 @@ class ProcessVectorEnv(WorkerVectorEnv):
     def __init__(
         self,
         env_fns: Sequence[Callable[[], gym.Env[Any, Any]]],
+        *,
         workers: int | None = None,
-        context: str = CONTEXT,
+        batch_size: int | None = None,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         step_timeout: float = 60,
+        restart_timeout: float = 120,
         max_faults: int = 3,
+        context: str = CONTEXT,
     ) -> None:
-        super().__init__(env_fns, workers, autoreset_mode, step_timeout, max_faults)
+        timeouts = step_timeout, restart_timeout
+        super().__init__(env_fns, workers, batch_size, autoreset_mode, *timeouts, max_faults)
         if context not in (known := multiprocessing.get_all_start_methods()):
             raise OptionError(f"context={context!r} is not valid", f"pass one of {', '.join(known)}")
         if getattr(multiprocessing.current_process(), "_inheriting", False):
@@ -96,15 +108,37 @@ class ProcessVectorEnv(WorkerVectorEnv):
             what = 'context="fork" after JAX has started: a worker would wait for its threads forever'
             raise OptionError(what, 'pass context="forkserver" or "spawn"')
         if context == "forkserver":
-            _preload()
+            _let_server_import()
         multiprocess: Any = multiprocessing.get_context(context)
-        self._start([_Worker(multiprocess, task) for task in self._tasks(env_fns, workers or _cores())])
+        self._bell: Any = Bell(multiprocess) if self._is_async else None
+        self._expected = np.full(self.num_envs, -1)
+        tasks = self._tasks(env_fns, workers or _cores())
+        self._start([_Worker(multiprocess, task, self._bell, self._expected) for task in tasks])
 
     def _make_block(self) -> Block:
         memory = SharedMemory(Block.size(*self._single_spaces, self.num_envs))
-        for worker in self._workers:
-            worker.memory = memory  # type: ignore[attr-defined]
-        return Block.over(memory.map, *self._single_spaces, self.num_envs)
+        block = Block.over(memory.map, *self._single_spaces, self.num_envs)
+        for worker in cast("Sequence[_Worker]", self._workers):
+            worker.attach(memory, block)
+        return block
+
+    def _answered(self) -> Iterator[Worker]:
+        if not self._is_async:  # one after the other: the last one decides
+            for worker in cast("Sequence[_Worker]", self._workers):
+                if worker.requests and worker.confirm(POLL_SECONDS):
+                    yield worker
+            return
+        self._bell.listen()
+        for row in (self._block.answered == self._expected).nonzero()[0].tolist():
+            owner = cast("_Worker", self._worker_of[row])
+            while owner.requests and owner.confirm(0):
+                yield owner
+
+    def _rest(self, missing: int, seconds: float) -> None:
+        if self._is_async:
+            self._bell.rest(missing, seconds)
+        else:
+            time.sleep(_PAUSE)
 
 
 _GUARD = 'in a script, make the environments under `if __name__ == "__main__":`'
@@ -113,8 +147,8 @@ _GUARD = 'in a script, make the environments under `if __name__ == "__main__":`'
 class _Launch:
     """A worker process that is being started, and what its driver keeps of it."""
 
-    def __init__(self, context: Any, task: Task) -> None:
-        self._context, self._task = context, task
+    def __init__(self, context: Any, task: Task, bell: Bell | None, first_number: int) -> None:
+        self._context, self._task, self._bell, self._first_number = context, task, bell, first_number
         nothing: Any = None
         self.process = self.line = self.lifeline = self.channel = nothing
         self.error: BaseException | None = None
@@ -139,10 +173,10 @@ class _Launch:
             self.line = Line(mine)
             lifeline, self.lifeline = context.Pipe(duplex=False)
             semaphores = context.Semaphore(0), context.Semaphore(0)
-            self.channel = Channel(*semaphores, context.RawArray("q", 4), theirs)
+            self.channel = Channel(*semaphores, self._bell, theirs, self._first_number)
             arguments = self._task, self.channel, lifeline
             self.process = context.Process(target=work, args=arguments, daemon=True)
-            with theirs, lifeline:
+            with theirs, lifeline, handing_over_script():
                 self.process.start()
         except BaseException as error:
             self.error = error
@@ -162,14 +196,20 @@ class _Launch:
 
 
 class _Worker(Worker):
-    """The driver's side of a worker process."""
+    """The driver's side of a worker process.
 
-    memory: SharedMemory
+    Args:
+        context: how it is started.
+        task: what it is to do.
+        bell: rings when it has answered; None if nobody listens.
+        expected: the number of the request that each row is to answer next, or -1.
+    """
 
-    def __init__(self, context: Any, task: Task) -> None:
+    def __init__(self, context: Any, task: Task, bell: Bell | None, expected: Any) -> None:
         super().__init__(task.rows)
-        self._context, self._task, self._number = context, task, 0
-        self._is_cut = False  # in the middle of a request
+        self._context, self._task, self._bell, self._expected = context, task, bell, expected
+        self._number = 0
+        self._memory: SharedMemory | None = None
         self._launch: _Launch | None = None
         _WORKERS.add(self)
 
@@ -183,73 +223,92 @@ class _Worker(Worker):
 
     def launch(self) -> None:
         """Start a process, with a channel of its own: a dead one may have left the last in any state."""
-        self._launch = launch = _Launch(self._context, self._task)
+        self._expected[self.rows] = -1
+        self._launch = launch = _Launch(self._context, self._task, self._bell, self._number + 1)
         launch.run()
-        # If a successor cannot be started, that is one more fault, which `answer` reports.
-        if launch.error is not None and not (self.is_fresh and isinstance(launch.error, (EOFError, OSError))):
+        # If a successor cannot be started, that is one more fault.
+        if launch.error is not None and not (
+            self.successors and isinstance(launch.error, (EOFError, OSError))
+        ):
             what = f"a worker process could not be started ({type(launch.error).__name__})"
             raise WorkerError(what, self.start_hint) from launch.error
         self._process, self._line, self._channel = launch.process, launch.line, launch.channel
-        self._is_cut = False
+        self._share()
 
-    def wait_until_ready(self) -> Any:
+    def attach(self, memory: SharedMemory, block: Block) -> None:
+        """Share the block with it, and with its successors."""
+        self._memory, self.block = memory, block
+        self._share()
+
+    def _share(self) -> None:
+        if self._memory is None:  # it is made when the first workers have started
+            return
+        with suppress(OSError):  # it is dead, and `trouble` will say so
+            self._memory.send(self._line.socket)
+
+    def has_started(self) -> bool:
+        """Return whether `wait_until_ready` returns at once."""
+        return self._line.has_message() or not self._process.is_alive()
+
+    def wait_until_ready(self, seconds: float) -> Any:
         """Wait for the environments; return their description, a `Failure`, or why there are none."""
         try:
-            data = self._line.receive(time.monotonic() + _START_TIMEOUT, self._process.is_alive)[1]
+            data = self._line.receive(time.monotonic() + seconds, self._process.is_alive)[1]
         except TimeoutError:
-            return f"a worker did not start: it had not made its environments after {_START_TIMEOUT:.0f} s"
+            return (
+                f"a worker did not start: it had not made its environments after {self.restart_timeout:.0f} s"
+            )
         except (EOFError, OSError):
             return f"a worker did not start: it ended with exit code {self._exit_code()}"
         return pickle.loads(data)
 
-    def set_up(self) -> Any:
-        """Share the block with it."""
-        self.send(0, "attach", self.pack("attach"))
-        with suppress(OSError):  # if it is dead, the reply says so
-            self.memory.send(self._line.socket)
-        answer = self.reply(time.monotonic() + _START_TIMEOUT)
-        return answer if isinstance(answer, str) else None
-
-    def send(self, half: int, name: str, call: bytes | None) -> None:
+    def send(self, request: Request) -> None:
         """Send a request, which has a number of its own."""
-        self._number += 1
-        self._channel.numbers[:3] = [self._number, STEP if call is None else CALL, half]
+        self._number = request.number = self._number + 1
+        self._expected[request.index] = request.number
+        if request.call is None:
+            self.block.asked[request.index] = request.number
         self._channel.go.release()
-        if call is not None:
+        if request.call is not None:
             try:
-                self._line.send(self._number, call, time.monotonic() + self.timeout)
+                self._line.send(request.number, request.call, time.monotonic() + self.timeout)
             except TimeoutError:
-                self._is_cut = True
+                self.loss = _LATE
             except OSError:
-                pass  # it is dead, and the answer will say so
+                pass  # it is dead, and `trouble` will say so
 
-    def reply(self, deadline: float) -> Any:
-        """Wait as `answer` does; throw away answers to other requests."""
+    def confirm(self, seconds: float) -> bool:
+        """Return whether it answers the first of its requests in time; call it once for each."""
+        if len(self.requests) == len(self.waiting):
+            return False
+        self.state = State.BUSY
+        if self._channel.done.acquire(timeout=seconds):
+            return True
+        self.state = State.READY
+        return False
+
+    def read(self, request: Request) -> Any:
+        """Return the rest of an answer, or why it is lost; throw away answers to other requests."""
+        if self._expected[request.rows[0]] == request.number:  # and not that of one that came later
+            self._expected[request.index] = -1
+        if request.kind in (Kind.STEP, Kind.RESET) and not self.block.has_more[request.rows[0]]:
+            return None
+        deadline = max(self.since + self.timeout, time.monotonic() + _READ_TIMEOUT)
         try:
-            self._wait(deadline)
-            if not self._channel.numbers[3]:
-                return None
-            deadline = max(deadline, time.monotonic() + _READ_TIMEOUT)
-            received, data = 0, b""
-            while received != self._number:
-                received, data = self._line.receive(deadline, self._process.is_alive)
+            number, data = 0, bytearray()
+            while number != request.number:
+                number, data = self._line.receive(deadline, self._process.is_alive)
         except TimeoutError:
-            return "the worker did not answer in time"
+            return _LATE
         except (EOFError, OSError):
             return f"the worker died (exit code {self._exit_code()})"
         return pickle.loads(data)
 
-    def _wait(self, deadline: float) -> None:
-        """Wait until every row has the number of the request; raise as `Line.receive` does."""
-        channel, expected, is_alive = self._channel, [self._number] * len(self.block.answered), True
-        if self._is_cut:
-            raise TimeoutError
-        while not (channel.done.acquire(timeout=POLL_SECONDS) and self.block.answered.tolist() == expected):
-            if not is_alive:  # and has not answered before it died
-                raise EOFError
-            is_alive = self._process.is_alive()
-            if is_alive and time.monotonic() > deadline:
-                raise TimeoutError
+    def trouble(self, now: float) -> str | None:
+        """Return why it will not answer, if that is certain or it is too late."""
+        if not self._process.is_alive():
+            return f"the worker died (exit code {self._exit_code()})"
+        return _LATE if now > self.since + self.timeout else None
 
     def _exit_code(self) -> Any:
         if self._process.pid is not None:  # otherwise the fork server could not start it
@@ -294,8 +353,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_disown_all)
 
 
-def _preload() -> None:
-    """Let the server that forks workers import what they need once: a successor starts 10 times faster.
+def _let_server_import() -> None:
+    """Let the server that forks workers import what they need, and the script, once.
 
     There is no public way to ask what the user lets it import. If the private one is gone, Python's default
     is assumed. A server that is already running does not change.
@@ -303,8 +362,8 @@ def _preload() -> None:
     from multiprocessing import forkserver  # not on all platforms
 
     known = list(getattr(getattr(forkserver, "_forkserver", None), "_preload_modules", ["__main__"]))
-    if work.__module__ not in known:
-        multiprocessing.set_forkserver_preload([*known, work.__module__])
+    if _PRELOAD not in known:
+        multiprocessing.set_forkserver_preload([*known, _PRELOAD])
 
 
 def _cores() -> int:

@@ -2,6 +2,7 @@
 
 | file | the one idea |
 |---|---|
+| `structure.py` | what spaces consist of, and which have members of one shape |
 | `members.py` | from an action to what `space.sample()` would have returned in its place |
 | `batched.py` | batched spaces for vector environments that declare only those of a single environment |
 | `casting.py` | observations cast to the dtypes that their space declares, rewards to one dtype; checked |

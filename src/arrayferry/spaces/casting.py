@@ -26,9 +26,10 @@ from arrayferry.errors import (
     SharingError,
     UnsupportedError,
 )
-from arrayferry.spaces.members import EDGE_LINKS, to_numpy
+from arrayferry.spaces.members import to_numpy
+from arrayferry.spaces.structure import EDGE_LINKS, subspaces
 
-__all__ = ["cast_reward", "cast_to_space", "known_dtype", "rebuilt", "subspaces", "visitor"]
+__all__ = ["cast_reward", "cast_to_space", "known_dtype", "rebuilt", "visitor"]
 
 
 def _warn(name: str, path: Callable[[], str], value: Any) -> None:
@@ -110,13 +111,6 @@ def _inner_spaces(space: spaces.Space[Any], value: Any) -> dict[Any, Any] | None
     return None
 
 
-def subspaces(space: spaces.Space[Any] | None) -> dict[Any, spaces.Space[Any]]:
-    """Return the subspaces of a Dict by key, or of a Tuple by position; none for any other space."""
-    if isinstance(space, spaces.Dict):
-        return dict(space.spaces)
-    return dict(enumerate(space.spaces)) if isinstance(space, spaces.Tuple) else {}
-
-
 _containers = TypeCache(container_of)
 
 
@@ -131,6 +125,8 @@ def rebuilt(value: Any, change: Callable[[Any, Any], Any], by_name: bool = False
     Raises:
         UnsupportedError: a mapping or sequence does not keep its items where they can be changed.
     """
+    if type(value) is dict:  # a fast path for the most common container
+        return {key: change(key, item) for key, item in value.copy().items()}
     if _container(value) is None:
         return value
     keys, items = _flatten_items(value)

@@ -10,17 +10,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from gymnasium import spaces
 
-from arrayferry._core.convert import Converter, keeping_numbers
+from arrayferry._core.convert import ArrayConverter, Converter
 from arrayferry._core.dtypes import can_hold, cast_exactly, cast_for, dtype_name, promotes
 from arrayferry._core.interruptions import is_from_handler
 from arrayferry._core.registry import describe
 from arrayferry._core.walk import key_text
 from arrayferry.errors import FerryError, SharingError
+from arrayferry.spaces.structure import ARRAY_SPACES, EDGE_LINKS
 
-__all__ = ["EDGE_LINKS", "Caster", "member_caster", "numpy_converter", "shape_of", "stacked", "to_numpy"]
-
-# The space of the links between a graph's nodes, as `Graph.sample` makes them.
-EDGE_LINKS = spaces.MultiDiscrete([2, 2], dtype=np.int32)
+__all__ = ["Caster", "member_caster", "numpy_converter", "shape_of", "stacked", "to_numpy"]
 
 # From a value of the environment's framework to a member of the space; a value that does not have a
 # member's shape or kind comes back as it is, for the environment to refuse.
@@ -44,10 +42,7 @@ def _caster(space: spaces.Space[Any], to_env: Converter) -> Caster:
     return _unchanged  # Text, and spaces that are not Gymnasium's
 
 
-@_caster.register(spaces.Box)
-@_caster.register(spaces.MultiBinary)
-@_caster.register(spaces.MultiDiscrete)
-def _(space: Any, to_env: Converter) -> Caster:
+def _array_caster(space: Any, to_env: Converter) -> Caster:
     shape, dtype = space.shape, np.dtype(space.dtype)
     cast_dtype, cast_new = _dtype_caster(dtype, to_env), _dtype_caster(dtype, to_env, is_new=True)
 
@@ -63,6 +58,10 @@ def _(space: Any, to_env: Converter) -> Caster:
         return cast_dtype(value) if shape_of(value) == shape else value
 
     return cast
+
+
+for _space in ARRAY_SPACES:
+    _caster.register(_space, _array_caster)
 
 
 @_caster.register(spaces.Discrete)
@@ -125,9 +124,9 @@ def _by_position(casters: list[Caster]) -> Caster:
 def _(space: spaces.Sequence, to_env: Converter) -> Caster:
     if space.stack:
         return _stack_caster(space.feature_space, to_env)
-    one = _caster(space.feature_space, to_env)
+    cast = _caster(space.feature_space, to_env)
     return lambda value: (
-        _by_position([one] * len(value))(value) if isinstance(value, (tuple, list)) else value
+        _by_position([cast] * len(value))(value) if isinstance(value, (tuple, list)) else value
     )
 
 
@@ -201,7 +200,7 @@ def stacked(value: Any, dtype: np.dtype[Any] | None = None) -> Any:
         return value
     if array.dtype.kind in "fc":
         each = map(np.asarray, np.asarray(numbers, object).flat)
-        if any(one.dtype.kind in "iuO" and cast_exactly(one, dtype or array.dtype)[1] for one in each):
+        if any(item.dtype.kind in "iuO" and cast_exactly(item, dtype or array.dtype)[1] for item in each):
             return value
     return array
 
@@ -252,7 +251,7 @@ def _cast_or_leave(value: Any, dtype: np.dtype[Any], to_env: Converter) -> Any:
 @cache
 def numpy_converter() -> Converter:
     """Return the converter to NumPy that leaves Python's numbers as they are."""
-    return keeping_numbers("numpy")
+    return ArrayConverter("numpy")
 
 
 def to_numpy(value: Any) -> Any:

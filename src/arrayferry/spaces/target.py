@@ -46,9 +46,9 @@ def _convert_part(part: Any, converter: Converter) -> Any:
     if isinstance(part, spaces.Space):
         return convert_space(part, converter)
     if isinstance(part, dict):
-        return {key: _convert_part(one, converter) for key, one in part.items()}
+        return {key: _convert_part(item, converter) for key, item in part.items()}
     if isinstance(part, tuple):
-        return tuple(_convert_part(one, converter) for one in part)
+        return tuple(_convert_part(item, converter) for item in part)
     return part
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -52,27 +51,11 @@ def check_arrays(name: str) -> None:
     )
 
 
-def check_leaves(name: str) -> None:
-    """Check that arrays without a counterpart, and everything that is not an array, stay the same object."""
-    not_arrays = [True, False, "text", b"bytes", None, object(), len, {1, 2}, range(3), iter("x")]
-    without_counterpart = ["U3", "S3", "M8[D]", "m8[s]", "i4,f8", "V3"]
-    if np.dtype(np.longdouble).itemsize > 8:
-        without_counterpart += ["longdouble", "clongdouble"]
-    unconvertible = [np.zeros(2, dtype) for dtype in without_counterpart]
-    for leaf in [*not_arrays, *unconvertible, np.ma.masked_array([1, 2], [True, False])]:
-        result = convert([leaf], name)[0]
-        if name == "numpy" and isinstance(leaf, np.ndarray):  # which holds all of its own dtypes
-            same = type(result) is type(leaf) and result.dtype == leaf.dtype
-            _expect(same and not np.shares_memory(result, leaf), f"{leaf!r} has to be copied, not {result!r}")
-        else:
-            _expect(result is leaf, f"{leaf!r} has to stay the same object, but became {result!r}")
-    for dtype in _target(name).dtypes().intersection(all_dtypes()) if _has_0d(name) else ():
-        scalar = edges(dtype)[1, 1]
-        _expect_array(convert(scalar, name), name, np.asarray(scalar), f"the scalar {scalar!r}")
-
-
 def check_scalars(name: str) -> None:
-    """Check that a number becomes a strongly typed 0-d array of the default dtype, or raises if too large."""
+    """Check that a number becomes a strongly typed 0-d array of the default dtype, or raises if too large.
+
+    A NumPy scalar keeps its own dtype.
+    """
     if not _has_0d(name):
         return
     defaults, available = _target(name).defaults(), _target(name).dtypes()
@@ -87,6 +70,9 @@ def check_scalars(name: str) -> None:
             result = convert(number, name)
             _expect_array(result, name, np.asarray(number, cast.dtype), repr(number))
             _expect(not getattr(result, "weak_type", False), f"{number!r} became weakly typed")
+    for dtype in available.intersection(all_dtypes()):
+        scalar = edges(dtype)[1, 1]
+        _expect_array(convert(scalar, name), name, np.asarray(scalar), f"the scalar {scalar!r}")
 
 
 def check_dtypes(name: str) -> None:
@@ -141,38 +127,17 @@ def check_sharing(name: str) -> None:
         _expect(result is source or _share_memory(source, result), f"the {target} array is a copy")
 
 
-def check_containers(name: str) -> None:
-    """Check that arrays are converted in containers, which keep their type."""
-    array = _sample(name)
-    objects = np.array([array, "text"], object)
-    for old in {"x": array, "y": "text"}, [array, "text"], (array, "text"), deque([array, "text"]), objects:
-        new = convert(old, name)
-        _expect(type(new) is type(old), f"{type(old).__name__} became {type(new).__name__}")
-        result, text = new.values() if isinstance(new, dict) else new
-        _expect_array(result, name, array, f"an array in a {type(old).__name__}")
-        _expect(text == "text", f"'text' became {text!r}")
-
-
 def check_devices(name: str) -> None:
-    """Check that every available device works, and that an unknown one raises an error that lists them."""
+    """Check that every device works, in a pickle too, and that an unknown one is refused with all names."""
     names = find_framework(name).device_names()
     for device in names:
-        source = _sample(name, device)
-        _expect_array(convert(source, name, device), name, source, f"on {device}")
-    unknown = "no-such-device:7"
-    _expect_error(DeviceError, lambda: Converter(name, unknown), unknown, *names)
-
-
-def check_pickling(name: str) -> None:
-    """Check that a pickled converter does the same, whatever its device."""
-    for device in (None, *find_framework(name).device_names()):
-        converter = Converter(name, device, copy=True, dtypes={"int16": "int32"})
+        source, converter = _sample(name, device), Converter(name, device)
+        _expect_array(converter(source), name, source, f"on {device}")
         again = pickle.loads(pickle.dumps(converter))
         same = again.device == converter.device and repr(again) == repr(converter)
         _expect(same, f"{converter!r} came back as {again!r}")
-        cast = cast_for(np.dtype("int16"), converter.target.dtypes(), "int32")
-        wanted, result = "int16" if cast is None else cast.dtype.name, dtype_name(again(edges("int16")).dtype)
-        _expect(result == wanted, f"{again!r} turned int16 into {result}, not {wanted}")
+    unknown = "no-such-device:7"
+    _expect_error(DeviceError, lambda: Converter(name, unknown), unknown, *names)
 
 
 def check_pairs(name: str) -> None:
@@ -189,15 +154,12 @@ def check_pairs(name: str) -> None:
 
 CHECKS: tuple[Callable[[str], None], ...] = (
     check_arrays,
-    check_leaves,
     check_scalars,
     check_dtypes,
     check_layouts,
     check_ownership,
     check_sharing,
-    check_containers,
     check_devices,
-    check_pickling,
     check_pairs,
 )
 
@@ -259,9 +221,9 @@ def _both_ways(name: str) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 def _share_memory(source: Any, result: Any) -> bool:
     """Return whether a write to one is seen in the other; if neither is writable, compare addresses."""
-    for one, other in (result, source), (source, result):
+    for array, other in (result, source), (source, result):
         before = bits(other)
-        if overwrite(one) and bits(other) != before:
+        if overwrite(array) and bits(other) != before:
             return True
     return bool(in_numpy(source).ctypes.data == in_numpy(result).ctypes.data)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from arrayferry._core.convert import convert
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
-from arrayferry._core.framework import Array, Framework
+from arrayferry._core.framework import Array
 from arrayferry._core.registry import framework_of, source_of
 
 __all__ = ["LAYOUTS", "all_dtypes", "at_offset", "bits", "edges", "in_numpy", "overwrite"]
@@ -34,18 +34,12 @@ def in_numpy(array: Any) -> Array:
     """Return a NumPy view or copy of any framework's array."""
     if isinstance(array, (np.ndarray, np.generic)):
         return np.asarray(array)
-    _framework_of(array)
+    if framework_of(type(array)) is None:
+        raise AssertionError(f"{array!r} is not an array of a registered framework")
     values = source_of(array).read(array)
     if values is None:
         raise AssertionError(f"{array!r} has no counterpart in NumPy")
     return values
-
-
-def _framework_of(array: Any) -> Framework:
-    framework = framework_of(type(array))
-    if framework is None:
-        raise AssertionError(f"{array!r} is not an array of a registered framework")
-    return framework
 
 
 def overwrite(array: Any) -> bool:
@@ -62,7 +56,7 @@ def overwrite(array: Any) -> bool:
         values = np.array(in_numpy(array), order="C")
         overwrite(values)
         try:
-            array[...] = convert(values, _framework_of(array))
+            array[...] = convert(values, framework_of(type(array)) or "numpy")
         except (TypeError, RuntimeError, ValueError, IndexError):  # it cannot be set: ever, or in this dtype
             return False
         if bits(array) != bits(values):

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from arrayferry.wrappers import _twins
+from arrayferry.wrappers import _mirror
 from arrayferry.wrappers import pairs as _pairs
 from arrayferry.wrappers import vector as vector
-from arrayferry.wrappers._wrap import wrap as wrap
 from arrayferry.wrappers.array_conversion import ArrayConversion as ArrayConversion
 from arrayferry.wrappers.pairs import *
+from arrayferry.wrappers.wrap import wrap as wrap
 
 if TYPE_CHECKING:  # at run time they are looked up when used
     from arrayferry.wrappers.atari_preprocessing import *
@@ -32,5 +32,5 @@ if TYPE_CHECKING:  # at run time they are looked up when used
     from arrayferry.wrappers.transform_observation import *
     from arrayferry.wrappers.transform_reward import *
 
-_twins.install_finder()
-_twins.add_names(__name__, ["ArrayConversion", "vector", "wrap", *_pairs.__all__])
+_mirror.install_finder()
+_mirror.add_names(__name__, ["ArrayConversion", "vector", "wrap", *_pairs.__all__])

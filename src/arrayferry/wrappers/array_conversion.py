@@ -1,26 +1,29 @@
-"""The wrapper for single environments, in a file named as in Gymnasium."""
+"""The wrapper for single environments, and the function that Gymnasium's users extend.
+
+In Gymnasium, `array_conversion` is a `functools.singledispatch`. Here `convert` consults its table, so that
+registered functions apply wherever a value is converted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from arrayferry._core.convert import Namespace
+from arrayferry._core.convert import Converter, Namespace, convert, convert_unregistered, leaf_tables
 from arrayferry._core.messages import refuse_choice
+from arrayferry._core.type_cache import clear_type_caches
+from arrayferry.envs.hints import hint_for
 from arrayferry.errors import UnsupportedError
-from arrayferry.wrappers._base import ArrayT, ConversionWrapper, space_property
-from arrayferry.wrappers._function import (
-    Array,
-    Device,
-    array_conversion,
-    module_name_to_namespace,
-    module_namespace,
-)
-from arrayferry.wrappers._kinds import hint_for
-from arrayferry.wrappers._watch import SanitizeMode
+from arrayferry.wrappers._namespaces import module_name_to_namespace, module_namespace
+from arrayferry.wrappers.base import ArrayT, ConversionWrapper, space_property
+from arrayferry.wrappers.watch import SanitizeMode
+
+if TYPE_CHECKING:
+    from functools import _SingleDispatchCallable
 
 __all__ = [
     "ArrayConversion",
@@ -30,6 +33,11 @@ __all__ = [
     "module_name_to_namespace",
     "module_namespace",
 ]
+
+_T = TypeVar("_T")
+
+Array = Any  # as in Gymnasium
+Device = Any
 
 
 class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, Any], RecordConstructorArgs):
@@ -52,8 +60,6 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
         spaces: `"env"` for the environment's own spaces; `"target"` for spaces whose `sample` returns, and
             whose `contains` accepts, the agent's arrays.
         scalars: `"python"` for `float` and `bool`; `"target"` to get rewards and dones as arrays too.
-        as_tensordict: return observations, final ones too, as TensorDicts, and accept actions as TensorDicts;
-            the target must be torch.
         sanitize: True to watch what crosses the boundary and warn of findings, `"raise"` to raise them, False
             not to watch; None for the mode that `arrayferry.sanitize()` has set.
 
@@ -81,7 +87,6 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
         reward_dtype: Any = None,
         spaces: Literal["env", "target"] = "env",
         scalars: Literal["python", "target"] = "python",
-        as_tensordict: bool = False,
         sanitize: SanitizeMode | None = None,
     ) -> None:
         if not isinstance(env, gym.Env):
@@ -95,7 +100,7 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
             *(env, env_xp, target_xp, env_device, target_device, *options),
             scalars=scalars,
             prepare=[],
-            own_options={"scalars": scalars, "as_tensordict": as_tensordict},
+            own_options={"scalars": scalars},
         )
 
     if TYPE_CHECKING:
@@ -106,3 +111,66 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
     else:
         step = ConversionWrapper._step
         observation_space, action_space = map(space_property, ("observation_space", "action_space"))
+
+
+def _registrable(function: Callable[..., _T]) -> _SingleDispatchCallable[_T]:
+    """Give a function the `register`, `dispatch` and `registry` of a `functools.singledispatch`."""
+    table: Any = singledispatch(convert_unregistered)
+
+    def register(cls: Any, func: Any = None) -> Any:
+        """Register a function `(value, xp, device=None)` for a type, an ABC, or its annotated type."""
+        done = table.register(cls, func)
+        if func is None and done is not cls:  # a decorator
+            return lambda func: register(cls, func)
+        clear_type_caches()
+        return done
+
+    def find(cls: type) -> Callable[[Any, Converter], Any] | None:
+        registered = table.dispatch(cls)
+        if registered is convert_unregistered:
+            return None
+        return lambda value, to: registered(value, module_namespace(to.framework), to.device)
+
+    leaf_tables.append(find)
+    registrable: Any = function
+    vars(registrable).update(register=register, dispatch=table.dispatch, registry=table.registry)
+    return registrable  # type: ignore[no-any-return]
+
+
+@_registrable
+def array_conversion(value: Any, xp: Namespace, device: Device | None = None) -> Any:
+    """Convert a value to the framework `xp`: `convert`, by the name that Gymnasium gave it.
+
+    Extend it as in Gymnasium: registered functions apply wherever a value is converted. They get the
+    namespace and the device. Functions registered by `arrayferry.register_leaf` take precedence, and get the
+    converter, which also knows the other options.
+
+    >>> import numpy as np
+    >>> array_conversion({"reward": 1.5, "mission": "go left"}, np)
+    {'reward': array(1.5), 'mission': 'go left'}
+    >>> class Celsius(float): ...
+    >>> @array_conversion.register(Celsius)
+    ... def _(value, xp, device=None):
+    ...     return xp.asarray(value + 273.15, device=device)
+    >>> array_conversion([Celsius(1.0)], np)
+    [array(274.15)]
+    """
+    return convert(value, xp, device)
+
+
+# Gymnasium also names these after their source: `numpy_to_torch`, `jax_to_torch`. Ours take any source.
+
+
+def to_numpy(value: Any, device: Device | None = None) -> Any:
+    """Convert a value with arrays of any framework to NumPy."""
+    return convert(value, "numpy", device)
+
+
+def to_jax(value: Any, device: Device | None = None) -> Any:
+    """Convert a value with arrays of any framework to JAX."""
+    return convert(value, "jax", device)
+
+
+def to_torch(value: Any, device: Device | None = None) -> Any:
+    """Convert a value with arrays of any framework to torch."""
+    return convert(value, "torch", device)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from arrayferry.wrappers._base import ArrayT, Pair
 from arrayferry.wrappers.array_conversion import ArrayConversion
+from arrayferry.wrappers.base import ArrayT, Pair
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import torch  # noqa: F401
     from typing_extensions import Unpack
 
-    from arrayferry.wrappers._options import SingleOptions
+    from arrayferry.wrappers.base import SingleOptions
 
 __all__ = ["JaxToNumpy", "JaxToTorch", "NumpyToJax", "NumpyToTorch", "TorchToJax", "TorchToNumpy"]
 

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal
 from pettingzoo.utils.env import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
+from arrayferry._boundary.agents import AgentsBoundary, AllAgents, cast_agents_observations
 from arrayferry._core.convert import Namespace
+from arrayferry._core.eager import eager
 from arrayferry._core.messages import with_article
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.casting import cast_to_space
-from arrayferry.wrappers._agents import AgentsBoundary, AllAgents, cast_agents_reset, cast_agents_step
-from arrayferry.wrappers._base import ArrayT, ConversionWrapper
+from arrayferry.wrappers.base import ArrayT, ConversionWrapper
 
 if TYPE_CHECKING:
-    from arrayferry.wrappers._watch import SanitizeMode
+    from arrayferry.wrappers.watch import SanitizeMode
 
 __all__ = ["AECArrayConversion", "ParallelArrayConversion"]
 
@@ -58,10 +59,10 @@ class _AgentsWrapper(ConversionWrapper[ArrayT], Generic[ArrayT]):
             own_options={},
         )
 
-    _cast_step, _cast_reset = staticmethod(cast_agents_step), staticmethod(cast_agents_reset)
+    _cast_observations = staticmethod(cast_agents_observations)
 
-    def _new_boundary(self, env: Any, *arguments: Any) -> AgentsBoundary:
-        self._by_agent = AgentsBoundary(AllAgents(env), *arguments)
+    def _new_boundary(self, env: Any, *arguments: Any, **facts: Any) -> AgentsBoundary:
+        self._by_agent = AgentsBoundary(AllAgents(env), *arguments, **facts)
         return self._by_agent
 
     def observation_space(self, agent: Any) -> Any:
@@ -120,10 +121,12 @@ class ParallelArrayConversion(_AgentsWrapper[ArrayT], BaseParallelWrapper[Any, A
 
     _wraps, _wrapper_of_others = ParallelEnv, "AECArrayConversion"
 
+    @eager
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         """Start an episode; arrays in the options may be of any framework."""
         return ConversionWrapper.reset(self, seed=seed, options=options)
 
+    @eager
     def step(self, actions: Any) -> Any:
         """Take a step, with each agent's action of any framework."""
         return self._step(actions)
@@ -141,6 +144,7 @@ class AECArrayConversion(_AgentsWrapper[ArrayT], BaseWrapper[Any, ArrayT, Any]):
 
     _wraps, _wrapper_of_others = AECEnv, "ParallelArrayConversion"
 
+    @eager
     def reset(  # type: ignore[override]
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> None:
@@ -150,6 +154,7 @@ class AECArrayConversion(_AgentsWrapper[ArrayT], BaseWrapper[Any, ArrayT, Any]):
         self.env.reset(seed=seed, options=boundary.convert_options(options))
         boundary.refresh_action_space()
 
+    @eager
     def step(self, action: Any) -> None:
         """Take the selected agent's step, with an action of any framework, or None if it is done."""
         self._infos.clear()
@@ -164,10 +169,12 @@ class AECArrayConversion(_AgentsWrapper[ArrayT], BaseWrapper[Any, ArrayT, Any]):
             boundary.add_note(error, action)
             raise
 
+    @eager
     def observe(self, agent: Any) -> Any:
         """Return what an agent sees now."""
         return self._boundary.convert_reset(self._with_cast(agent, [(self.env.observe(agent), {})]))[0]
 
+    @eager
     def last(self, observe: bool = True) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Return the selected agent's observation, cumulative reward, terminated, truncated and info."""
         box = self._with_cast(None, [self.env.last(observe)])

@@ -7,21 +7,14 @@ from gymnasium import spaces
 from gymnasium.core import ActType, ObsType, WrapperObsType
 from gymnasium.wrappers import stateful_observation as theirs
 
-from arrayferry.wrappers._context import context_of
-from arrayferry.wrappers._fallback import ComputesWithNumpy
-from arrayferry.wrappers._functions import Flatten, stack
-from arrayferry.wrappers._statistics import normalized, settle, update
+from arrayferry.wrappers._compute.array_context import context_of
+from arrayferry.wrappers._compute.functions import Flatten, stack
+from arrayferry.wrappers._compute.numpy_only import ComputesWithNumpy
+from arrayferry.wrappers._compute.statistics import normalize
 
 if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.stateful_observation import *  # noqa: F403
-
-__all__ = [
-    "DelayObservation",
-    "FrameStackObservation",
-    "MaxAndSkipObservation",
-    "NormalizeObservation",
-    "TimeAwareObservation",
-]
+    from gymnasium.wrappers.stateful_observation import __all__ as __all__
 
 
 class NormalizeObservation(theirs.NormalizeObservation[WrapperObsType, ActType, ObsType]):
@@ -29,12 +22,8 @@ class NormalizeObservation(theirs.NormalizeObservation[WrapperObsType, ActType, 
 
     def observation(self, observation: Any) -> Any:
         """Normalize an observation, and count it in the statistics if `update_running_mean` is True."""
-        if (context := context_of(observation)) is None:
-            settle(self.obs_rms, None)
-            return super().observation(observation)
-        if self._update_running_mean:
-            update(self.obs_rms, context, observation[None, ...])
-        return normalized(self.obs_rms, context, observation, self.epsilon)
+        normalized = normalize(self, observation, is_batch=False)
+        return super().observation(observation) if normalized is None else normalized
 
 
 class FrameStackObservation(theirs.FrameStackObservation[WrapperObsType, ActType, ObsType]):
@@ -97,7 +86,5 @@ class DelayObservation(ComputesWithNumpy, theirs.DelayObservation[ObsType, ActTy
     """Gymnasium's `DelayObservation`."""
 
 
-class MaxAndSkipObservation(
-    ComputesWithNumpy, theirs.MaxAndSkipObservation[WrapperObsType, ActType, ObsType]
-):
+class MaxAndSkipObservation(ComputesWithNumpy, theirs.MaxAndSkipObservation[Any, Any, Any]):
     """Gymnasium's `MaxAndSkipObservation`."""

@@ -6,17 +6,13 @@ from gymnasium.core import ActType, ObsType, WrapperActType
 from gymnasium.wrappers import transform_action as theirs
 from gymnasium.wrappers.transform_action import TransformAction as TransformAction
 
-from arrayferry.wrappers._functions import ClipToSpace, Rescale
-
-if not TYPE_CHECKING:  # including names that newer versions add
-    from gymnasium.wrappers.transform_action import *  # noqa: F403
-
-__all__ = ["ClipAction", "RescaleAction", "TransformAction"]
+from arrayferry.wrappers._compute.functions import ClipToSpace, Rescale
 
 if hasattr(theirs, "DiscretizeAction"):  # not in all versions of Gymnasium
     from gymnasium.wrappers.transform_action import DiscretizeAction as DiscretizeAction
-
-    __all__ += ["DiscretizeAction"]
+if not TYPE_CHECKING:  # including names that newer versions add
+    from gymnasium.wrappers.transform_action import *  # noqa: F403
+    from gymnasium.wrappers.transform_action import __all__ as __all__
 
 
 class ClipAction(theirs.ClipAction[ObsType, WrapperActType, ActType]):

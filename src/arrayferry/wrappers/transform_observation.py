@@ -11,23 +11,12 @@ from gymnasium.wrappers import transform_observation as theirs
 from gymnasium.wrappers.transform_observation import FilterObservation as FilterObservation
 from gymnasium.wrappers.transform_observation import TransformObservation as TransformObservation
 
-from arrayferry.wrappers._fallback import ComputesWithNumpy
-from arrayferry.wrappers._functions import Cast, Flatten, Rescale
+from arrayferry.wrappers._compute.functions import Cast, Flatten, Rescale
+from arrayferry.wrappers._compute.numpy_only import ComputesWithNumpy
 
 if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.transform_observation import *  # noqa: F403
-
-__all__ = [
-    "AddRenderObservation",
-    "DtypeObservation",
-    "FilterObservation",
-    "FlattenObservation",
-    "GrayscaleObservation",
-    "RescaleObservation",
-    "ReshapeObservation",
-    "ResizeObservation",
-    "TransformObservation",
-]
+    from gymnasium.wrappers.transform_observation import __all__ as __all__
 
 
 class FlattenObservation(theirs.FlattenObservation[WrapperObsType, ActType, ObsType]):
@@ -75,9 +64,5 @@ class AddRenderObservation(ComputesWithNumpy, theirs.AddRenderObservation[Wrappe
 
 if hasattr(theirs, "DiscretizeObservation"):  # not in all versions of Gymnasium
 
-    class DiscretizeObservation(
-        ComputesWithNumpy, theirs.DiscretizeObservation[WrapperObsType, ActType, ObsType]
-    ):
+    class DiscretizeObservation(ComputesWithNumpy, theirs.DiscretizeObservation[Any, Any, Any]):
         """Gymnasium's `DiscretizeObservation`."""
-
-    __all__ += ["DiscretizeObservation"]

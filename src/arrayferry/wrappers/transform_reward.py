@@ -6,7 +6,7 @@ from gymnasium.core import ActType, ObsType
 from gymnasium.wrappers import transform_reward as theirs
 from gymnasium.wrappers.transform_reward import TransformReward as TransformReward
 
-from arrayferry.wrappers._functions import Clip
+from arrayferry.wrappers._compute.functions import Clip
 
 if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.transform_reward import *  # noqa: F403

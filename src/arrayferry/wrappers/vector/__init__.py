@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from arrayferry.wrappers import _twins
+from arrayferry.wrappers import _mirror
 from arrayferry.wrappers.vector import pairs as _pairs
 from arrayferry.wrappers.vector.array_conversion import ArrayConversion as ArrayConversion
 from arrayferry.wrappers.vector.pairs import *
@@ -20,4 +20,4 @@ if TYPE_CHECKING:  # at run time they are looked up when used
     from arrayferry.wrappers.vector.vectorize_observation import *
     from arrayferry.wrappers.vector.vectorize_reward import *
 
-_twins.add_names(__name__, ["ArrayConversion", *_pairs.__all__])
+_mirror.add_names(__name__, ["ArrayConversion", *_pairs.__all__])

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv, VectorWrapper
 
+from arrayferry._boundary.observations import stack_final
 from arrayferry._core.convert import Namespace
+from arrayferry._core.eager import eager
+from arrayferry.envs.forwarding import Forwarding
+from arrayferry.envs.hints import hint_for
 from arrayferry.errors import UnsupportedError
-from arrayferry.wrappers._autoreset import with_dense_final
-from arrayferry.wrappers._base import ArrayT, ConversionWrapper, space_property
-from arrayferry.wrappers._forwarding import Forwarding, converted
-from arrayferry.wrappers._kinds import hint_for
-from arrayferry.wrappers._watch import SanitizeMode
+from arrayferry.wrappers.base import ArrayT, ConversionWrapper, space_property
+from arrayferry.wrappers.watch import SanitizeMode
 
 __all__ = ["ArrayConversion"]
 
@@ -51,8 +52,6 @@ class ArrayConversion(Forwarding, _Wrapper[ArrayT], RecordConstructorArgs):
         spaces: `"env"` for the environment's own spaces; `"target"` for spaces whose `sample` returns, and
             whose `contains` accepts, the agent's arrays.
         dense_final: `final_obs` as one batch, zero where `_final_obs` is False, instead of an object array.
-        as_tensordict: return observations, final ones too, as TensorDicts, and accept actions as TensorDicts;
-            the target must be torch.
         sanitize: True to watch what crosses the boundary and warn of findings, `"raise"` to raise them, False
             not to watch; None for the mode that `arrayferry.sanitize()` has set.
 
@@ -78,7 +77,6 @@ class ArrayConversion(Forwarding, _Wrapper[ArrayT], RecordConstructorArgs):
         reward_dtype: Any = None,
         spaces: Literal["env", "target"] = "env",
         dense_final: bool = False,
-        as_tensordict: bool = False,
         sanitize: SanitizeMode | None = None,
     ) -> None:
         if not isinstance(env, VectorEnv):
@@ -90,34 +88,22 @@ class ArrayConversion(Forwarding, _Wrapper[ArrayT], RecordConstructorArgs):
         super().__init__(
             *(env, env_xp, target_xp, env_device, target_device, *options),
             scalars="target",
-            prepare=[partial(with_dense_final, env)] if dense_final or as_tensordict else [],
-            own_options={"dense_final": dense_final, "as_tensordict": as_tensordict},
+            prepare=[partial(stack_final, env)] if dense_final else [],
+            own_options={"dense_final": dense_final},
         )
 
     if not TYPE_CHECKING:
+        _carry = ConversionWrapper._carry  # which converts; that of `Forwarding` does not
         observation_space, action_space = map(space_property, ("observation_space", "action_space"))
         single_observation_space = space_property("single_observation_space")
         single_action_space = space_property("single_action_space")
 
-        def __getattr__(self, name: str) -> Any:
-            return converted(self, name, super().__getattr__(name))
-
+    @eager
     def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Take a step in all environments, with actions of any framework."""
         return self._step(actions)  # type: ignore[no-any-return]
 
-    @property
-    def _inner(self) -> Any:
-        return self.env  # most vector environments have the three methods below; their base class does not
-
-    def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Call a method of each environment; nothing is converted."""
-        return self._inner.call(name, *args, **kwargs)
-
-    def get_attr(self, name: str) -> Any:
-        """Return an attribute of each environment, as it is."""
-        return self._inner.get_attr(name)
-
-    def set_attr(self, name: str, values: Any) -> None:
-        """Set an attribute of each environment, as it is."""
-        self._inner.set_attr(name, values)
+    # Most vector environments have these, with which nothing is converted; their base class does not.
+    call: Callable[..., Any]
+    get_attr: Callable[[str], Any]
+    set_attr: Callable[[str, Any], None]

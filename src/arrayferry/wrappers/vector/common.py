@@ -7,10 +7,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import common as theirs
 
-from arrayferry.wrappers._autoreset import autoreset_mode_of
-from arrayferry.wrappers._context import ArrayContext, context_of, namespace, to_context
-from arrayferry.wrappers._resets import mask_of
-from arrayferry.wrappers.vector._batches import with_numpy_mask
+from arrayferry._boundary.autoreset import autoreset_mode_of
+from arrayferry.wrappers._compute.array_context import ArrayContext, context_of, namespace, to_context
+from arrayferry.wrappers._compute.batches import reset_rows
 
 if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.vector.common import *  # noqa: F403
@@ -34,17 +33,13 @@ class RecordEpisodeStatistics(theirs.RecordEpisodeStatistics):
 
     def reset(self, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
         """Reset all environments, or those of a mask, and their statistics."""
-        options = with_numpy_mask(options)
-        mask = mask_of(options, self.num_envs)
-        # A copy, because Gymnasium's environments remove the mask from it.
-        found = self.env.reset(seed=seed, options=options and {**options})
-        was_reset = np.ones(self.num_envs, bool) if mask is None else mask
-        context, others = context_of(found[0]), self._ended & ~was_reset
-        self.prev_dones, self._ended = was_reset, was_reset
+        result, was_reset = reset_rows(self.env, seed, options)
+        context = context_of(result[0])
         self._move(context)
-        self._restart(context)
-        self.prev_dones, self._ended = to_context(context, others), others
-        return found
+        self._restart(context, was_reset)
+        self._ended = self._ended & ~was_reset
+        self.prev_dones = to_context(context, self._ended)
+        return result
 
     def step(self, actions: Any) -> Any:
         """Take a step, and add the statistics of the episodes that end to its info."""
@@ -57,26 +52,26 @@ class RecordEpisodeStatistics(theirs.RecordEpisodeStatistics):
         self.episode_returns = self.episode_returns + (rewards if context is None else context.wide(rewards))
         self.episode_lengths = self.episode_lengths + 1
         if not self._is_same_step and self._ended.any():  # for these, the step was a reset
-            self._restart(context)
+            self._restart(context, self._ended)
         self.prev_dones = namespace(context).logical_or(terminations, truncations)
         self._ended = to_context(None, self.prev_dones)
         if self._ended.any():
             self._record(context, infos)
             if self._is_same_step:
-                self._restart(context)
+                self._restart(context, self._ended)
         return observations, rewards, terminations, truncations, infos
 
     def _move(self, context: ArrayContext | None) -> None:
         for name in _ON_DEVICE:
             setattr(self, name, to_context(context, getattr(self, name)))
 
-    def _restart(self, context: ArrayContext | None) -> None:
-        """Restart the statistics where an episode has ended."""
-        xp = namespace(context)
+    def _restart(self, context: ArrayContext | None, rows: np.ndarray[Any, Any]) -> None:
+        """Restart the statistics of some environments."""
+        xp, mask = namespace(context), to_context(context, rows)
         for name in _ON_DEVICE[:2]:
             sums = getattr(self, name)
-            setattr(self, name, xp.where(self.prev_dones, xp.zeros_like(sums), sums))
-        self.episode_start_times[self._ended] = time.perf_counter()
+            setattr(self, name, xp.where(mask, xp.zeros_like(sums), sums))
+        self.episode_start_times[rows] = time.perf_counter()
 
     def _record(self, context: ArrayContext | None, infos: dict[str, Any]) -> None:
         """Write the statistics of the episodes that ended."""
@@ -87,7 +82,7 @@ class RecordEpisodeStatistics(theirs.RecordEpisodeStatistics):
         times = np.round(time.perf_counter() - self.episode_start_times, 6)
         statistics = {"r": self.episode_returns, "l": self.episode_lengths, "t": to_context(context, times)}
         infos[key] = {
-            name: xp.where(self.prev_dones, one, xp.zeros_like(one)) for name, one in statistics.items()
+            name: xp.where(self.prev_dones, sums, xp.zeros_like(sums)) for name, sums in statistics.items()
         }
         infos[mask] = self.prev_dones | self.prev_dones  # a copy, which the agent may write to
         self.episode_count += int(np.sum(ended))

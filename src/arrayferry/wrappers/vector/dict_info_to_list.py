@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium.wrappers.vector import dict_info_to_list as theirs
 
-from arrayferry.wrappers.vector._batches import info_rows
+from arrayferry._boundary.autoreset import info_rows
 
 if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.vector.dict_info_to_list import *  # noqa: F403

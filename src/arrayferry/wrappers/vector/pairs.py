@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from arrayferry.wrappers._base import ArrayT, Pair
+from arrayferry.wrappers.base import ArrayT, Pair
 from arrayferry.wrappers.vector.array_conversion import ArrayConversion
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
     from typing_extensions import Unpack
 
-    from arrayferry.wrappers._options import VectorOptions
+    from arrayferry.wrappers.base import VectorOptions
 
 __all__ = ["JaxToNumpy", "JaxToTorch", "NumpyToJax", "NumpyToTorch", "TorchToJax", "TorchToNumpy"]
 

@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium.wrappers.vector import stateful_observation as theirs
 
-from arrayferry.wrappers._context import context_of
-from arrayferry.wrappers._statistics import normalized, settle, update
-from arrayferry.wrappers.vector._batches import with_numpy_mask
+from arrayferry.wrappers._compute.batches import with_numpy_mask
+from arrayferry.wrappers._compute.statistics import normalize
 
 if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.vector.stateful_observation import *  # noqa: F403
@@ -23,9 +22,5 @@ class NormalizeObservation(theirs.NormalizeObservation):
 
     def observations(self, observations: Any) -> Any:
         """Normalize observations, and count them in the statistics if `update_running_mean` is True."""
-        if (context := context_of(observations)) is None:
-            settle(self.obs_rms, None)
-            return super().observations(observations)
-        if self._update_running_mean:
-            update(self.obs_rms, context, observations)
-        return normalized(self.obs_rms, context, observations, self.epsilon)
+        normalized = normalize(self, observations, is_batch=True)
+        return super().observations(observations) if normalized is None else normalized

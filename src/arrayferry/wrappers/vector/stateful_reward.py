@@ -6,11 +6,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import stateful_reward as theirs
 
-from arrayferry.wrappers._autoreset import autoreset_mode_of
-from arrayferry.wrappers._context import context_of, namespace, to_context
-from arrayferry.wrappers._resets import mask_of
-from arrayferry.wrappers._statistics import discounted, scaled, update
-from arrayferry.wrappers.vector._batches import with_numpy_mask
+from arrayferry._boundary.autoreset import autoreset_mode_of
+from arrayferry.wrappers._compute.array_context import context_of, namespace, to_context
+from arrayferry.wrappers._compute.batches import reset_rows
+from arrayferry.wrappers._compute.statistics import discounted, scaled, update
 
 if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.vector.stateful_reward import *  # noqa: F403
@@ -28,13 +27,11 @@ class NormalizeReward(theirs.NormalizeReward):
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
         """Reset all environments, or those of a mask, and their accumulated rewards."""
-        mask = mask_of(with_numpy_mask(options), self.num_envs)
-        found = self.env.reset(seed=seed, options=options)
+        result, was_reset = reset_rows(self.env, seed, options)
         for name in ("accumulated_reward", "_prev_dones"):
             before = to_context(None, getattr(self, name))
-            was_reset = np.ones(self.num_envs, bool) if mask is None else mask
             setattr(self, name, np.where(was_reset, np.zeros_like(before), before))
-        return found
+        return result
 
     def step(self, actions: Any) -> Any:
         """Take a step, and normalize its rewards."""

@@ -7,68 +7,44 @@ from gymnasium.wrappers.vector.vectorize_observation import TransformObservation
 
 from arrayferry.spaces.members import to_numpy
 from arrayferry.wrappers import transform_observation as single
-from arrayferry.wrappers._context import context_of
-from arrayferry.wrappers._fallback import ComputesWithNumpy
-from arrayferry.wrappers.vector._batches import call_once
+from arrayferry.wrappers._compute.array_context import context_of
+from arrayferry.wrappers._compute.batches import call_once
+from arrayferry.wrappers._compute.numpy_only import ComputesWithNumpy
 
 if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.vector.vectorize_observation import *  # noqa: F403
 
-__all__ = [
-    "DtypeObservation",
-    "FilterObservation",
-    "FlattenObservation",
-    "GrayscaleObservation",
-    "RescaleObservation",
-    "ReshapeObservation",
-    "ResizeObservation",
-    "TransformObservation",
-    "VectorizeTransformObservation",
-]
 
+class _Batched(theirs.VectorizeTransformObservation):
+    """Calls the function of our wrapper for single environments, once for all observations."""
 
-class _Batched:
-    """Calls the single wrapper's function once, with all observations."""
-
-    env: Any
+    def __init__(self, env: Any, wrapper: Any, **options: Any) -> None:
+        super().__init__(env, getattr(single, wrapper.__name__), **options)
 
     def observations(self, observations: Any) -> Any:
         """Return observations as the wrapper makes them."""
-        shape = self.env.observation_space.shape
-        return call_once(self, observations, shape, super().observations)  # type: ignore[misc]
+        return call_once(self, observations, self.env.observation_space.shape, super().observations)
 
 
-class FlattenObservation(theirs.FlattenObservation):
+class FlattenObservation(theirs.FlattenObservation, _Batched):
     """Gymnasium's `FlattenObservation`, for observations of any framework."""
-
-    def __init__(self, env: Any) -> None:
-        """Wrap a vector environment whose observations can be flattened."""
-        theirs.VectorizeTransformObservation.__init__(self, env, single.FlattenObservation)
 
     def observations(self, observations: Any) -> Any:
         """Return a flat observation for each environment."""
-        if (context := context_of(observations)) is None:
-            return super().observations(observations)
+        one_by_one: Any = theirs.VectorizeTransformObservation.observations
         flatten: Any = self.wrapper.func
-        found = flatten.batch(context, observations, self.num_envs)
-        return context.asarray(super().observations(to_numpy(observations))) if found is None else found
+        if (context := context_of(observations)) is None:
+            return one_by_one(self, observations)
+        flat = flatten.batch(context, observations, self.num_envs)
+        return context.asarray(one_by_one(self, to_numpy(observations))) if flat is None else flat
 
 
-class RescaleObservation(_Batched, theirs.RescaleObservation):
+class RescaleObservation(theirs.RescaleObservation, _Batched):
     """Gymnasium's `RescaleObservation`, for observations of any framework."""
 
-    def __init__(self, env: Any, min_obs: Any, max_obs: Any) -> None:
-        """Wrap a vector environment whose observation space is a Box; the bounds are arrays or numbers."""
-        bounds = {"min_obs": min_obs, "max_obs": max_obs}
-        theirs.VectorizeTransformObservation.__init__(self, env, single.RescaleObservation, **bounds)
 
-
-class DtypeObservation(_Batched, theirs.DtypeObservation):
+class DtypeObservation(theirs.DtypeObservation, _Batched):
     """Gymnasium's `DtypeObservation`, for observations of any framework."""
-
-    def __init__(self, env: Any, dtype: Any) -> None:
-        """Wrap a vector environment; `dtype` is a NumPy dtype, or its name."""
-        theirs.VectorizeTransformObservation.__init__(self, env, single.DtypeObservation, dtype=dtype)
 
 
 class VectorizeTransformObservation(ComputesWithNumpy, theirs.VectorizeTransformObservation):

@@ -7,7 +7,7 @@ from gymnasium.wrappers.vector.vectorize_reward import TransformReward as Transf
 from gymnasium.wrappers.vector.vectorize_reward import VectorizeTransformReward as VectorizeTransformReward
 
 from arrayferry.wrappers import transform_reward as single
-from arrayferry.wrappers._context import context_of
+from arrayferry.wrappers._compute.array_context import context_of
 
 if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.vector.vectorize_reward import *  # noqa: F403

@@ -1,0 +1,365 @@
+"""The boundary between an environment and its agent: actions go in, what a step returns comes out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from arrayferry._boundary.actions import (
+    CachedActionSpace,
+    live_member_caster,
+    note_mismatch,
+    owner_of_action_space,
+)
+from arrayferry._boundary.answers import Answers, Unpack
+from arrayferry._boundary.detect import FirstArray, arrays_in, suggested_framework
+from arrayferry._boundary.rows import batch_devices, row_reader
+from arrayferry._core.convert import ArrayConverter, Converter, Namespace
+from arrayferry._core.framework import Framework, Placement
+from arrayferry._core.messages import warn_caller, with_article
+from arrayferry._core.registry import find_framework, find_unpickled_framework, registered, source_of
+from arrayferry._core.walk import Slot
+from arrayferry.errors import DeviceError, FerryError, FrameworkWarning
+from arrayferry.spaces.batched import action_space_of
+from arrayferry.spaces.casting import known_dtype
+from arrayferry.spaces.members import Caster, member_caster
+from arrayferry.spaces.target import convert_space
+
+if TYPE_CHECKING:
+    from gymnasium import spaces
+
+__all__ = ["Boundary", "State", "boundary_of"]
+
+_T = TypeVar("_T")
+
+# If the current process has another id, it was forked after this module was imported.
+_IMPORTED_IN = os.getpid()
+
+
+def _nothing_known(env: Any) -> None:
+    """Return None; it can be pickled."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """What a boundary knows about its environment, and what follows from it; only replaced as a whole.
+
+    Attributes:
+        to_env: converts to the environment's framework.
+        is_known: whether that framework is known; otherwise, the environment's next array tells.
+        has_assumed: whether arrays went in before it was known.
+        action_space: the space that actions become members of.
+        space_owner: what has it: see `owner_of_action_space`.
+        convert_action: from an action to a member of the action space, in the environment's framework.
+        convert_any_action: the same, without a fast path for the most common ones.
+        convert_options: from options to the environment's framework.
+        convert_step: from a list with the only reference to a step's result, to the result for the agent.
+        convert_reset: the same for a reset.
+        agents: the boundaries of single agents, which are made when they first act.
+    """
+
+    to_env: Converter
+    is_known: bool
+    has_assumed: bool
+    action_space: spaces.Space[Any]
+    space_owner: Any
+    convert_action: Caster
+    convert_any_action: Caster
+    convert_options: Caster
+    convert_step: Unpack
+    convert_reset: Unpack
+    agents: dict[Hashable, Boundary]
+
+
+class Boundary:
+    """Converts what goes into an environment and what comes out of it.
+
+    Args:
+        env: the environment; actions arrive as members of its action space.
+        env_xp: the environment's framework; None to learn it from the environment's class and attributes,
+            or from the first array that it returns.
+        target_xp: the agent's framework.
+        env_device: where actions go.
+        target_device: where everything else goes.
+        copy: as for `convert`, in both directions.
+        dtypes: as for `convert`, for what the environment returns.
+        reward_dtype: the dtype that the reward is cast to, whatever `dtypes` says; None for its own.
+        scalars: `"python"` if reward, terminated and truncated become `float` and `bool`, `"target"` if
+            they become arrays.
+        action_name: what an action is called in messages.
+        known: returns the framework and the device of the arrays that an environment takes; None if it is
+            not known. Asked before anything goes in, unless there is an `env_xp`.
+        reads_at_once: whether the environment is done with an action when its step returns, so that it may
+            be given the agent's own memory.
+
+    Attributes:
+        outgoing: converts what comes out; if a vector environment's rows go to many devices, only the rows.
+        local: converts everything else that comes out.
+        state: what is known about the environment. Another thread sees either the old or the new one.
+        has_answered: whether a reset, or an observation, has come out.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        env_xp: Namespace | None,
+        target_xp: Namespace,
+        env_device: Any = None,
+        target_device: Any = None,
+        copy: bool | None = None,
+        dtypes: Mapping[Any, Any] | None = None,
+        reward_dtype: Any = None,
+        scalars: Literal["python", "target"] = "python",
+        action_name: str = "action",
+        known: Callable[[Any], tuple[Framework, Any] | None] = _nothing_known,
+        reads_at_once: bool = False,
+    ) -> None:
+        self._known, self._reads_at_once = known, reads_at_once
+        self._env, self._action_name = env, action_name
+        self._scalars: Literal["python", "target"] = scalars
+        self._reward_dtype = known_dtype(reward_dtype)
+        self._env_device, self.target_device = env_device, target_device
+        self.has_answered = False
+        target = find_framework(target_xp)
+        batches, others = batch_devices(target, target_device, env)
+        self.outgoing = Converter(target, batches, copy=copy, dtypes=dtypes)
+        self._is_split = batches is not others
+        self.local = Converter(target, others, copy=copy, dtypes=dtypes) if self._is_split else self.outgoing
+        self._answers = self._new_answers(env, self.outgoing, self.local, self._reward_dtype, scalars)
+        space = action_space_of(env)
+        if env_xp is None:
+            self.state = self._new_state("numpy", None, space, is_known=False)
+        else:
+            self.state = self._new_state(env_xp, env_device, space)
+
+    def _new_answers(self, *arguments: Any) -> Answers:
+        return Answers(*arguments)
+
+    def _new_state(
+        self,
+        env_xp: Namespace,
+        device: Any,
+        space: spaces.Space[Any],
+        *,
+        is_known: bool = True,
+        has_assumed: bool = False,
+    ) -> State:
+        """Return the state in which actions arrive in this framework, on this device, in this space."""
+        copy, name = self.outgoing.copy, self._action_name
+        to_env, owner = Converter(env_xp, device, copy=copy), owner_of_action_space(self._env, space)
+        walk_options = ArrayConverter(env_xp, device, copy=copy).walker([Slot("options")]).convert
+        walk_action = to_env.walker([Slot(name, on_keep=partial(self._answers.warn_kept, to_env))]).convert
+        cast = member_caster(space, to_env)
+
+        def convert_any(action: Any) -> Any:
+            try:
+                return cast(walk_action([action]))
+            except FerryError as error:
+                raise error.at(name)  # noqa: B904  (it is the same error)
+
+        convert_any_action = self._reading_rows(name, convert_any)
+        convert_action = live_member_caster(
+            owner, to_env, cast, convert_any_action, self._convert_after_refresh, self._reads_at_once
+        )
+        is_first = not (is_known or has_assumed)
+        step, reset = self._answers.convert_step, self._answers.convert_reset
+        if not is_known:
+            first = FirstArray()
+            step, reset = (first.after(convert, self._learn) for convert in self._answers.converters(first))
+        return State(
+            to_env=to_env,
+            is_known=is_known,
+            has_assumed=has_assumed,
+            action_space=space,
+            space_owner=owner,
+            convert_action=self._convert_first if is_first else self._reading_rows(name, convert_action),
+            convert_any_action=convert_any_action,
+            convert_options=self._reading_rows("options", lambda options: walk_options([options])),
+            convert_step=step,
+            convert_reset=reset,
+            agents={},
+        )
+
+    def _reading_rows(self, name: str, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return a function that converts only this process's rows of what the agent passes."""
+        if not self._is_split:
+            return convert
+        read = row_reader(name, self.outgoing)
+        return lambda value: convert(read(value))
+
+    def _convert_first(self, action: Any) -> Any:
+        self._detect()
+        return self.state.convert_action(action)
+
+    def _convert_after_refresh(self, action: Any) -> Any:
+        self.refresh_action_space()
+        return self.state.convert_action(action)
+
+    def refresh_action_space(self) -> None:
+        """Use the action space that the environment has now."""
+        state = self.state
+        is_cached = isinstance(state.space_owner, CachedActionSpace)
+        space = (state.space_owner if is_cached else self._env).action_space
+        if space is not state.action_space:
+            known = {"is_known": state.is_known, "has_assumed": state.has_assumed}
+            self.state = self._new_state(state.to_env.framework, state.to_env.device, space, **known)
+
+    def convert_action(self, action: Any) -> Any:
+        """Convert an action to a member of the action space, in the environment's framework."""
+        return self.state.convert_action(action)
+
+    def convert_step(self, box: list[Any]) -> Any:
+        """Convert a step's result, of which the list has the only reference, for the agent."""
+        return self.state.convert_step(box)
+
+    def convert_reset(self, box: list[Any]) -> Any:
+        """Convert a reset's result, of which the list has the only reference, for the agent."""
+        return self.state.convert_reset(box)
+
+    def _refuse_if_unusable(self) -> None:
+        """Raise if the environment's framework cannot compute here, as JAX cannot in a forked process."""
+        if os.getpid() == _IMPORTED_IN:
+            return
+        env, state = self._env, self.state
+        detected = None if state.is_known else self._known(env) or suggested_framework(env)
+        framework = state.to_env.framework if detected is None else detected[0]
+        framework.find_device(None)
+
+    def convert_options(self, options: _T) -> _T:
+        """Convert the arrays in a call's options to the environment's framework; numbers stay numbers."""
+        self._refuse_if_unusable()
+        if options and not self.state.is_known and next(arrays_in(options), None) is not None:
+            self._detect()
+        converted: _T = self.state.convert_options(options)
+        return converted
+
+    def convert_space(
+        self, space: spaces.Space[Any], *, of_actions: bool = False, single: bool = False
+    ) -> spaces.Space[Any]:
+        """Return one of the environment's spaces as the agent sees it; `dtypes` does not cast actions.
+
+        The space of a single one of many environments has no rows to split.
+        """
+        out = self.local if single else self.outgoing
+        dtypes = None if of_actions else out.dtypes
+        return convert_space(space, Converter(out.framework, out.device, dtypes=dtypes))
+
+    def add_note(self, error: Exception, action: Any) -> None:
+        """Add to an environment's error what arrived and what its action space takes, if they disagree."""
+        state = self.state
+        note_mismatch(
+            error, self._env, state.action_space, action, state.convert_any_action, self._action_name
+        )
+
+    # ---- the environment's framework, learned ---------------------------------------------------------
+
+    def _detect(self) -> None:
+        """Learn the environment's framework before any array goes in, or assume one.
+
+        An environment that returned no array so far takes none, as far as we know: NumPy is assumed. If it
+        returned nothing so far, what it holds decides, until an array comes out.
+        """
+        state = self.state
+        if state.is_known or state.has_assumed:
+            return
+        detected = known = self._known(self._env)
+        if known is None and not self.has_answered:
+            detected = suggested_framework(self._env)
+        if detected is None:
+            framework, device = state.to_env.framework, None
+        else:
+            framework, device = detected[0], detected[1] if self._env_device is None else self._env_device
+        if detected is not known:
+            name = framework.name
+            what = f"this environment holds {name} arrays, and is given {name} arrays before it returned any"
+            warn_caller(f'{what}: pass env_xp="{name}", or the framework that it takes', FrameworkWarning)
+        is_known = known is not None
+        self.state = self._new_state(
+            framework, device, state.action_space, is_known=is_known, has_assumed=not is_known
+        )
+
+    def learn_from(self, values: Any) -> None:
+        """Learn the framework and the device from what the environment returned, before it is changed."""
+        if not self.state.is_known:
+            for framework, array in islice(arrays_in(values), 1):
+                self._learn(framework, source_of(array).device_of(array))
+
+    def _learn(self, framework: Framework, device: Any) -> None:
+        state = self.state
+        if state.is_known:
+            return
+        device = device if self._env_device is None else self._env_device
+        self.state = self._new_state(framework, device, state.action_space)
+        assumed = state.to_env.framework.name
+        if state.has_assumed and framework.name != assumed:
+            what = f"this environment returns {framework.name} arrays, but was first given {assumed} arrays"
+            warn_caller(f'{what}: pass env_xp="{framework.name}"', FrameworkWarning)
+
+    # ---- recorded, pickled, warned --------------------------------------------------------------------
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments as a spec records them, with frameworks and devices by name."""
+        state = self.state
+        to_env, is_known = state.to_env, state.is_known
+        return {
+            "env_xp": to_env.framework.name if is_known else None,
+            "target_xp": self.outgoing.framework.name,
+            "env_device": to_env.device_name if is_known else _name_of_device(self._env_device),
+            "target_device": self.outgoing.device_name,
+            "copy": self.outgoing.copy,
+            "dtypes": self.outgoing.dtypes or None,
+            "reward_dtype": None if self._reward_dtype is None else self._reward_dtype.name,
+        }
+
+    def _facts(self) -> dict[str, Any]:
+        """Return the arguments that a spec does not record."""
+        return {
+            "scalars": self._scalars,
+            "known": self._known,
+            "reads_at_once": self._reads_at_once,
+        }
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Boundary:
+        records: dict[str, Any] = {"target_xp": self.outgoing.framework}  # which need not be registered
+        if self.state.is_known:
+            records["env_xp"] = self.state.to_env.framework
+        env = deepcopy(self._env, memo)
+        copied = type(self)(env, **(self.arguments() | records), **self._facts())
+        copied.has_answered = self.has_answered
+        return copied
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        arguments = type(self), self._env, self.arguments(), self._facts()
+        return _rebuild, arguments, {"has_answered": self.has_answered}
+
+
+def boundary_of(env: Any) -> Any:
+    """Return the boundary of a conversion wrapper; None for anything else."""
+    return vars(env).get("_boundary") if hasattr(env, "__dict__") else None
+
+
+def _name_of_device(device: Any) -> Any:
+    """Return the name of a device of any imported framework."""
+    if device is None or isinstance(device, (str, dict, Placement)):
+        return device
+    for framework in registered().values():
+        if framework.modules[0] in sys.modules:
+            with suppress(FerryError):
+                if (known := framework.find_device(device)) is not None:
+                    return framework.device_name(known)
+    what = f"env_device: {with_article(type(device).__name__)} is not a device of any imported framework"
+    raise DeviceError(what, "pass its name")
+
+
+def _rebuild(kind: type[Boundary], env: Any, arguments: dict[str, Any], facts: dict[str, Any]) -> Boundary:
+    for name in (arguments["env_xp"], arguments["target_xp"]):
+        if name is not None:
+            find_unpickled_framework(name)
+    return kind(env, **arguments, **facts)

@@ -1,0 +1,148 @@
+"""Detect the framework of an environment before anything goes in; nothing is reset or stepped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from arrayferry._core.containers import OBJECT_ARRAY, container_of, registered_container
+from arrayferry._core.dtypes import is_known
+from arrayferry._core.framework import Framework
+from arrayferry._core.reachable import reachable
+from arrayferry._core.registry import can_make_arrays, decide_framework, source_of
+from arrayferry._core.type_cache import TypeCache
+from arrayferry._core.walk import Container, Slot
+from arrayferry.errors import FerryError
+
+__all__ = ["FirstArray", "arrays_in", "layers_of", "suggested_framework"]
+
+
+def suggested_framework(env: Any) -> tuple[Framework, Any] | None:
+    """Return what the arrays suggest that an environment, and what it wraps, hold: this is a guess.
+
+    NumPy arrays suggest nothing, because environments of all frameworks hold some; where they outnumber the
+    others, the answer is None.
+    """
+    held = [value for layer in layers_of(env) for value in [*vars(layer).values()]]
+    return _most_frequent([array for value in held for array in arrays_in(value)])
+
+
+def layers_of(env: Any) -> Iterator[Any]:
+    """Yield an environment and what it wraps, from the outside in."""
+    seen: set[int] = set()
+    while hasattr(env, "__dict__") and id(env) not in seen:
+        seen.add(id(env))
+        yield env
+        env = vars(env).get("env", vars(env).get("aec_env"))  # the latter in PettingZoo's aec_to_parallel
+
+
+def _most_frequent(arrays: list[tuple[Framework, Any]]) -> tuple[Framework, Any] | None:
+    counts = Counter(framework.name for framework, _ in arrays)
+    others = Counter({name: count for name, count in counts.items() if name != "numpy"})
+    if not others:
+        return None
+    [(winner, votes)] = others.most_common(1)
+    if votes < counts["numpy"]:
+        return None
+    framework, array = next(found for found in arrays if found[0].name == winner)
+    return framework, source_of(array).device_of(array)
+
+
+def arrays_in(value: Any) -> Iterator[tuple[Framework, Any]]:
+    """Yield the first arrays in a structure, with their frameworks; text is left out.
+
+    It looks into every container that a conversion would open.
+    """
+    for item in reachable(value, _parts, _MANY):
+        kind = _kinds[type(item)]
+        if isinstance(kind, Framework) and _is_array(kind, item):
+            yield kind, item
+
+
+def _parts(item: Any) -> list[Any]:
+    """Return what a container holds besides text and numbers; nothing if it cannot be read."""
+    is_objects = isinstance(item, np.ndarray) and item.dtype == object
+    kind = OBJECT_ARRAY if is_objects else _kinds[type(item)]
+    if type(kind) is Container:
+        with suppress(FerryError, RuntimeError):  # the conversion will report what cannot be read
+            return [part for part in islice(kind.flatten(item)[1], _MANY) if type(part) not in _SCALARS]
+    return []
+
+
+class FirstArray:
+    """Looks for an array in what an environment returns while it is converted, which costs little.
+
+    Attributes:
+        framework_and_device: those of the first array; None until there is one.
+    """
+
+    def __init__(self) -> None:
+        self.framework_and_device: tuple[Framework, Any] | None = None
+
+    def handlers(self, decide: Callable[[type], Any]) -> TypeCache:
+        """Return handlers that look at arrays, and then do what `decide(cls)` does."""
+
+        def decide_looking(cls: type) -> Any:
+            handler, framework = decide(cls), decide_framework(cls)
+            if framework is None or type(handler) is Container:
+                return handler
+
+            def look(array: Any, owned: bool) -> Any:
+                self._look_at(framework, array)
+                return handler(array, owned)
+
+            return look
+
+        return TypeCache(decide_looking)
+
+    def before(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return a function that looks into its argument first."""
+
+        def look(value: Any) -> Any:
+            for framework, array in islice(arrays_in(value), 1):
+                self._look_at(framework, array)
+            return function(value)
+
+        return look
+
+    def slot(self, slot: Slot) -> Slot:
+        """Return a slot like this one that looks at what is not walked."""
+        return slot if slot.scalar is None else slot._replace(scalar=self.before(slot.scalar))
+
+    def after(
+        self, convert: Callable[[list[Any]], Any], learn: Callable[[Framework, Any], None]
+    ) -> Callable[[list[Any]], Any]:
+        """Return a function that converts, and then calls `learn` if there was an array."""
+
+        def convert_and_learn(box: list[Any]) -> Any:
+            try:
+                return convert(box)
+            finally:
+                if self.framework_and_device is not None:
+                    learn(*self.framework_and_device)
+
+        return convert_and_learn
+
+    def _look_at(self, framework: Framework, array: Any) -> None:
+        if self.framework_and_device is None and _is_array(framework, array):
+            self.framework_and_device = framework, source_of(array).device_of(array)
+
+
+def _is_array(framework: Framework, array: Any) -> bool:
+    return can_make_arrays(framework) and is_known(getattr(array, "dtype", ""))
+
+
+def _kind_of(cls: type) -> Framework | Container | None:
+    return registered_container(cls) or decide_framework(cls) or container_of(cls)
+
+
+_kinds = TypeCache(_kind_of)
+
+# The most objects that are looked at.
+_MANY = 1000
+_SCALARS = frozenset({str, bytes, bool, int, float, type(None)})

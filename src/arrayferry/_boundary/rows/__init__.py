@@ -1,0 +1,67 @@
+"""A vector environment whose batches lie on many devices, of this process and possibly of others.
+
+What has a row for each environment is split: observations, rewards and dones. Infos, whose keys differ
+between processes, and everything without such rows go to one device. Of what comes back, only this process's
+rows are read. Nothing here waits for another process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gymnasium.vector import VectorEnv
+
+from arrayferry._boundary.rows import jax, torch
+from arrayferry._core.containers import container_of, registered_container
+from arrayferry._core.convert import Converter, is_registered
+from arrayferry._core.framework import Framework, Placement
+from arrayferry._core.registry import decide_framework
+from arrayferry._core.type_cache import TypeCache
+from arrayferry._core.walk import Handler, Slot, unchanged, walk
+from arrayferry._frameworks.jax import Jax
+from arrayferry._frameworks.torch import Torch
+from arrayferry.errors import UnsupportedError
+from arrayferry.spaces.structure import has_fixed_shape
+
+__all__ = ["batch_devices", "converted_by", "row_reader"]
+
+
+def batch_devices(framework: Framework, spec: Any, env: Any) -> tuple[Any, Any]:
+    """Return where an environment's batches go, and where everything else goes: usually the same device."""
+    rows: jax.Rows | torch.Rows | None = None
+    if isinstance(env, VectorEnv) and isinstance(framework, Jax):
+        rows = jax.rows_on(spec, env.num_envs)
+    elif isinstance(env, VectorEnv) and isinstance(framework, Torch):
+        rows = torch.rows_on(spec, env.num_envs)
+    if rows is None:
+        return spec, spec
+    # The arrays in a sequence or graph have any length, which may happen to be that of the batch.
+    if not has_fixed_shape(env.single_observation_space, or_is_text=True):
+        what = f"observations in {env.single_observation_space} are not arrays with a row per environment"
+        raise UnsupportedError(what, "pass a single device, or change the space in a wrapper")
+    return rows, rows.local
+
+
+def row_reader(name: str, to_agent: Converter) -> Callable[[Any], Any]:
+    """Return a function that replaces the agent's arrays in a value with this process's rows of them."""
+    place: Placement = to_agent.device
+
+    def read(array: Any, owned: bool) -> Any:
+        return place.read(array)
+
+    def decide(cls: type) -> Handler:
+        if is_registered(cls):
+            return registered_container(cls) or unchanged
+        if (framework := decide_framework(cls)) is not None:
+            return read if framework is to_agent.framework else unchanged
+        return container_of(cls) or unchanged
+
+    slots, handlers = (Slot(name),), TypeCache(decide)
+    return lambda value: walk([value], slots, handlers)[0]
+
+
+def converted_by(converter: Converter, slot: Slot) -> Slot:
+    """Return a slot whose value goes through a converter other than its walker's."""
+    convert = converter.walker([slot]).convert
+    return slot._replace(scalar=lambda value: convert([value]))

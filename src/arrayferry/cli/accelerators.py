@@ -1,0 +1,115 @@
+"""What `arrayferry doctor` says of torch and JAX in one process: who sees which devices, and what to set."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+import arrayferry
+from arrayferry._core.registry import find_framework
+from arrayferry.cli.screen import one_line
+
+# The plugins by which JAX uses NVIDIA's GPUs, by the version of CUDA that they are built for.
+_PLUGINS = {"12": "jax-cuda12-plugin", "13": "jax-cuda13-plugin"}
+
+
+@dataclass(frozen=True)
+class Accelerators:
+    """What torch and JAX have here.
+
+    Attributes:
+        torch: torch's accelerators, such as `"cuda:0"`.
+        jax: JAX's, such as `"cuda:0"`.
+        torch_cuda: the version of CUDA that torch is built for; empty for none.
+        jax_cuda: the major version of CUDA that JAX's plugin is built for; empty for none.
+        cudnn: the version of cuDNN that torch uses; empty for none.
+        round_trip: what came of an array that went from torch to JAX and back; empty if it was not tried.
+    """
+
+    torch: tuple[str, ...] = ()
+    jax: tuple[str, ...] = ()
+    torch_cuda: str = ""
+    jax_cuda: str = ""
+    cudnn: str = ""
+    round_trip: str = ""
+
+
+def look() -> Accelerators:
+    """Ask both frameworks, and send an array there and back if both have a GPU."""
+    import torch
+
+    theirs = tuple(name for name in find_framework("torch").device_names() if name != "cpu")
+    ours = tuple(name for name in find_framework("jax").device_names() if not name.startswith("cpu"))
+    plugins = [major for major, plugin in _PLUGINS.items() if _is_installed(plugin)]
+    cudnn = torch.backends.cudnn.version() if theirs else None
+    return Accelerators(
+        torch=theirs,
+        jax=ours,
+        torch_cuda=torch.version.cuda or "",
+        jax_cuda=", ".join(plugins),
+        cudnn=str(cudnn or ""),
+        round_trip=_round_trip(theirs[0]) if theirs and ours else "",
+    )
+
+
+def _is_installed(distribution: str) -> bool:
+    with suppress(PackageNotFoundError):
+        return bool(version(distribution))
+    return False
+
+
+def _round_trip(device: str) -> str:
+    import torch
+
+    values = torch.arange(4.0, device=device)
+    try:
+        there = arrayferry.convert(values, "jax")
+        way = arrayferry.explain(values, "jax").leaves[0].route
+        same = bool((arrayferry.convert(there, "torch", device) == values).all())
+    except Exception as error:  # whatever a broken driver raises
+        return one_line(error)
+    return f"{'works' if same else 'changes values'}, by {'DLPack' if 'dlpack' in way else 'the host'}"
+
+
+def lines(found: Accelerators, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Return what there is in a few lines, and what to set before which import."""
+    versions = f", built for CUDA {found.torch_cuda}" if found.torch_cuda else ""
+    versions += f", cuDNN {found.cudnn}" if found.cudnn else ""
+    plugin = f", built for CUDA {found.jax_cuda}" if found.jax_cuda else ""
+    text = [
+        f"torch: {', '.join(found.torch) or 'no accelerator'}{versions}",
+        f"JAX: {', '.join(found.jax) or 'no accelerator'}{plugin}",
+    ]
+    if found.round_trip:
+        text.append(f"torch to JAX and back: {found.round_trip}")
+    return text + advice(found, environ)
+
+
+def advice(found: Accelerators, environ: Mapping[str, str]) -> list[str]:
+    """Return what to set, and before which import."""
+    hints = []
+    if bool(found.torch) != bool(found.jax):
+        has, lacks = ("torch", "JAX") if found.torch else ("JAX", "torch")
+        visible = environ.get("CUDA_VISIBLE_DEVICES")
+        variable = "" if visible is None else f"; CUDA_VISIBLE_DEVICES={visible!r}"
+        hints.append(f"Only {has} sees an accelerator: install a build of {lacks} for it{variable}.")
+    elif found.torch and len(found.torch) != len(found.jax):
+        hints.append(
+            "They see different devices: set CUDA_VISIBLE_DEVICES for both, before either is imported."
+        )
+    asked = environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "true").lower()
+    if found.torch and found.jax and asked not in ("false", "0"):
+        share = environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION", ".75")
+        hints.append(
+            f"JAX takes {float(share):.0%} of a GPU's memory when it starts, and leaves torch the rest: "
+            "before importing jax, set XLA_PYTHON_CLIENT_PREALLOCATE=false."
+        )
+    if found.torch_cuda and found.jax_cuda and found.torch_cuda.partition(".")[0] not in found.jax_cuda:
+        hints.append(
+            "They are built for different versions of CUDA, each with its cuDNN, and the one imported "
+            "first loads its own: install builds for the same version."
+        )
+    return hints

@@ -1,0 +1,65 @@
+"""What a vector environment has beyond Gymnasium's interface, seen through its wrappers.
+
+Gymnasium's single wrappers have `get_wrapper_attr` for this; its vector wrappers have no equivalent.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from gymnasium.vector import VectorWrapper
+
+from arrayferry.envs.adapters import adapter_of
+from arrayferry.errors import UnsupportedError
+
+__all__ = ["Forwarding", "actions_first"]
+
+
+class _BypassError(UnsupportedError, AttributeError):
+    """There is no such attribute, as far as `hasattr` is concerned."""
+
+
+class Forwarding:
+    """Exposes the public attributes of the layers below, such as `autoreset_mode`, outermost first."""
+
+    if not TYPE_CHECKING:  # a type checker still finds misspelt names
+
+        def __getattr__(self, name: str) -> Any:
+            layer = self.__dict__.get("env")  # missing before `__init__`, and during unpickling
+            if layer is None or name.startswith("_"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            bypassed = []
+            while isinstance(layer, VectorWrapper) and not isinstance(layer, Forwarding):
+                if hasattr(layer, name):
+                    break
+                bypassed.append(layer)
+                layer = layer.env
+            value = getattr(layer, name)
+            carried = adapter_of(self.env).calls.get(name)
+            if carried is None:
+                return value
+            _check_bypassed(name, bypassed)
+            return partial(self._carry, value, *carried)
+
+    def _carry(self, call: Any, takes: str | None, returns: str | None, /, *args: Any, **kwargs: Any) -> Any:
+        """Make a call that carries arrays; what it takes and returns is as in an `EnvAdapter`."""
+        return call(*args, **kwargs)
+
+
+def _check_bypassed(name: str, layers: list[Any]) -> None:
+    """Refuse to take or return values past wrappers that change them."""
+    for layer in layers:
+        if type(layer).step is not VectorWrapper.step or type(layer).reset is not VectorWrapper.reset:
+            what = f"{name} would bypass {type(layer).__name__}, which has only step() and reset()"
+            raise _BypassError(what, "leave that wrapper out, or call step()")
+
+
+def actions_first(*args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Return the actions among the arguments of a call, by position or by name, and the other arguments."""
+    if args:
+        return args[0], args[1:], kwargs
+    for name in ("actions", "action"):
+        if name in kwargs:
+            return kwargs.pop(name), args, kwargs
+    raise TypeError("missing a required argument: 'actions'")

@@ -1,0 +1,243 @@
+"""A batched simulator as a Gymnasium vector environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from arrayferry._boundary.autoreset import final_of, mask_of, masked_infos
+from arrayferry._boundary.detect import arrays_in
+from arrayferry._core.convert import ArrayConverter, Converter, convert
+from arrayferry._core.registry import find_framework, source_of
+from arrayferry.envs._spaces import space_of
+from arrayferry.envs.forwarding import Forwarding
+from arrayferry.envs.simulators.batches import (
+    Step,
+    alike,
+    first_row,
+    five_values,
+    joined,
+    select,
+    split_rows,
+    two_values,
+)
+from arrayferry.envs.simulators.modes import consistent_mode, reset_of
+from arrayferry.envs.simulators.simulator import Simulator, declared_space, spec_of
+from arrayferry.errors import OptionError, UnsupportedError
+from arrayferry.spaces.members import Caster, member_caster, to_numpy
+
+__all__ = ["SimulatorVectorEnv"]
+
+Info = dict[str, Any]
+
+# What simulators write into their extras when an episode ends, and leave there until the next one does.
+_LOGS = "log", "episode"
+
+
+class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
+    """A batched simulator, such as those of Isaac Lab, ManiSkill and mjlab, as a vector environment.
+
+    `as_gymnasium` and `wrap` make it. Arrays stay in the simulator's framework, on its device, and are the
+    caller's own. `final_obs` is one batch, valid where `_final_obs` is True; `has_final_obs` says whether the
+    simulator can be asked for it. The simulator's own attributes can be read here, too.
+
+    Args:
+        simulator: how to drive it.
+    """
+
+    def __init__(self, simulator: Simulator) -> None:
+        self._stack, self._simulator = simulator.env, simulator
+        self.env: Any = getattr(simulator.env, "unwrapped", simulator.env)  # whose attributes show here
+        self.name, self.num_envs = type(self.env).__name__, int(self.env.num_envs)
+        self.autoreset_mode = mode = simulator.autoreset_mode
+        self.metadata = {**getattr(self.env, "metadata", {}), "autoreset_mode": mode}
+        self._resets_rows = mode is AutoresetMode.SAME_STEP and not simulator.resets_itself
+        self.has_final_obs = simulator.has_final_obs or self._resets_rows
+        self.render_mode = getattr(self.env, "render_mode", None)
+        self.spec = spec_of(simulator.env)
+        self._called = consistent_mode(self.env)
+        self._resets = reset_of(simulator.env)
+        self._is_copied_outside = False
+        self._obs: Any = None  # the last observation, as the simulator returned it
+        self._over: Any = None  # whose episode is over, and has not been reset
+        self.array_framework: tuple[str, Any] | None = None  # what `wrap` passes actions in, and where
+        self._declare(declared_space(simulator.env, "single_action_space"))
+
+    def _declare(self, action_space: Any) -> None:
+        if action_space is None:
+            what = f"{self.name} does not declare what actions it takes"
+            raise UnsupportedError(what, "set its single_action_space to a Gymnasium space")
+        self.single_action_space = action_space
+        self.action_space = batch_space(action_space, self.num_envs)
+        if self._simulator.framework is not None:
+            self._set_framework(self._simulator.framework, self.env.device)
+        if (space := declared_space(self._stack, "single_observation_space")) is not None:
+            self.single_observation_space = space
+        elif hasattr(self.env, "get_observations"):
+            self._learn_from(two_values(self.name, self.env.get_observations(), self.num_envs)[0])
+
+    def _set_framework(self, name: str, device: Any) -> None:
+        self.array_framework = self._framework = name, device
+        self._to_simulator = Converter(name, device)
+        self._copy = ArrayConverter(name, copy=True)
+        self._all = convert(np.ones(self.num_envs, bool), name, device)
+
+    def _learn_from(self, obs: Any) -> None:
+        """Learn what the simulator does not declare."""
+        if self.array_framework is None:
+            framework, array = next(arrays_in(obs), (find_framework("numpy"), None))
+            self._set_framework(framework.name, source_of(array).device_of(array))
+        if "single_observation_space" not in vars(self):
+            self.single_observation_space = space_of(first_row(to_numpy(obs)))
+
+    def leave_copies_to_wrapper(self) -> None:
+        """Take actions and return arrays as they are: a wrapper, the only one around this, copies both."""
+        self._is_copied_outside = True
+
+    @cached_property
+    def _cast(self) -> Caster:
+        return member_caster(self.action_space, self._to_simulator)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_cast"}  # local functions
+
+    # ---- what the simulator has -----------------------------------------------------------------------
+
+    @cached_property
+    def observation_space(self) -> gym.Space[Any]:  # type: ignore[override]
+        """The space of all environments' observations, made on request, because it can be large."""
+        return batch_space(self.single_observation_space, self.num_envs)
+
+    @property
+    def episode_length_buf(self) -> Any:
+        """The simulator's counter of each episode's steps. It can be set, as rsl_rl does."""
+        return self.env.episode_length_buf
+
+    @episode_length_buf.setter
+    def episode_length_buf(self, steps: Any) -> None:
+        old = self.env.episode_length_buf
+        self.env.episode_length_buf = convert(steps, "torch", old.device, copy=True).to(old.dtype)
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Return the simulator's frames: one for each environment, or a single one for some or all."""
+        frames = to_numpy(self._stack.render())
+        is_one = isinstance(frames, np.ndarray) and frames.ndim == 3
+        return None if frames is None else (frames,) if is_one else tuple(frames)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Close the simulator, if it can be closed."""
+        if hasattr(self._stack, "close"):
+            self._stack.close()
+
+    # ---- resets ---------------------------------------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | np.integer[Any] | Sequence[int] | None = None, options: Info | None = None
+    ) -> tuple[Any, Info]:
+        """Start episodes in all environments, or in those of `options["reset_mask"]`.
+
+        Many simulators seed the global generators of torch, NumPy and Python.
+        """
+        options = dict(options or {})
+        mask = mask_of(to_numpy({"reset_mask": options.pop("reset_mask", None)}), self.num_envs)
+        seed = self._known_seed(seed)
+        super().reset(seed=seed if isinstance(seed, int) else None)
+        self._forget_logs()
+        with self._called():
+            if mask is None:
+                self._obs = None
+                obs, info = two_values(self.name, self._resets(seed, options), self.num_envs)
+                self._learn_from(obs)
+                rows, over = self._all, None
+            else:
+                obs, info, rows = self._reset_rows(mask, seed, options)
+                over = None if self._over is None else self._over & ~rows
+            having, others = split_rows(info, self.num_envs)
+            self._obs, self._over = obs, over
+            obs, info = self._owned((obs, joined(masked_infos(having, (rows, having)), others)))
+            return obs, info
+
+    def _known_seed(self, seed: Any) -> Any:
+        if seed is None or isinstance(seed, (int, np.integer)):
+            return None if seed is None else int(seed)
+        if not self._simulator.takes_seed_lists:
+            raise OptionError(f"{self.name} takes one seed for all environments", "pass a whole number")
+        return [int(each) for each in seed]
+
+    def _reset_rows(self, mask: Any, seed: Any, options: Info) -> tuple[Any, Info, Any]:
+        if self._obs is None:
+            raise gym.error.ResetNeeded("call reset() before reset() with a reset_mask")
+        rows, last = convert(mask, *self._framework), self._copy(self._obs)
+        obs, info = self._new_rows(rows, seed, options)
+        return select(rows, obs, last), info, rows
+
+    def _new_rows(self, mask: Any, seed: Any = None, options: Info | None = None) -> tuple[Any, Info]:
+        if self._simulator.reset_rows is None:
+            what = f"{self.name} has no way to reset only some of its environments"
+            raise UnsupportedError(what, "leave reset_mask out")
+        returned = self._simulator.reset_rows(mask.nonzero().squeeze(-1), seed, options or {})
+        return two_values(self.name, returned, self.num_envs)
+
+    # ---- steps ----------------------------------------------------------------------------------------
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, Info]:
+        """Take a step in all environments."""
+        if self._obs is None:
+            raise gym.error.ResetNeeded("call reset() before step()")
+        if self._over is not None and bool(self._over.any()):
+            hint = 'reset the environments whose episodes are over: options={"reset_mask": ...}'
+            raise gym.error.ResetNeeded(hint)
+        members = actions if self._is_copied_outside else self._cast(self._to_simulator(actions))
+        self._forget_logs()
+        with self._called():
+            step = five_values(self.name, self._simulator.step(members), self.num_envs)
+            if self._resets_rows and (over := step[2] | step[3]).any():
+                step = self._with_next_episodes(step, over)
+            else:
+                step = self._with_masks(step)
+            self._obs = step[0]
+            owned: Step = self._owned(step)
+            return owned
+
+    def _with_masks(self, step: Step) -> Step:
+        """Return a step with a mask for each entry of its info that has rows."""
+        *values, info = step
+        if self.autoreset_mode is AutoresetMode.DISABLED:
+            self._over = values[2] | values[3]
+        having, others = split_rows(info, self.num_envs)
+        final = {key: having.pop(key) for key in ("final_obs", "_final_obs") if key in having}
+        infos = joined(masked_infos(having, (self._all, having)), others)
+        if "final_obs" in final:
+            final = {"_final_obs": values[2] | values[3], **final}
+        return *values, infos | final
+
+    def _with_next_episodes(self, step: Step, over: Any) -> Step:
+        """Reset the environments whose episode is over, and return the step as Gymnasium's SAME_STEP does."""
+        self._over = over  # until they are reset
+        # The reset may write into what the step returned.
+        obs, *values, info = self._copy(step)
+        new_obs, new_info = self._new_rows(over)
+        self._over = None
+        having, others = split_rows(info, self.num_envs)
+        new_info = alike(self._copy(new_info), info, self.num_envs)
+        new_having, new_others = split_rows(new_info, self.num_envs)
+        final = final_of(obs, masked_infos(having, (over, having)))
+        infos = masked_infos(select(over, new_having, having), (over, new_having), (~over, having))
+        infos = joined(infos, {**others, **new_others}) | final | {f"_{key}": over for key in final}
+        return select(over, new_obs, obs), *values, infos
+
+    def _owned(self, values: Any) -> Any:
+        return values if self._is_copied_outside else self._copy(values)
+
+    def _forget_logs(self) -> None:
+        """Empty what the simulator logged when an episode ended, so that only what is new is returned."""
+        extras = getattr(self.env, "extras", None)
+        if isinstance(extras, dict):
+            extras |= {key: {} for key in _LOGS if isinstance(extras.get(key), dict)}
+            extras.pop("final_obs", None)

@@ -1,0 +1,59 @@
+"""Every page of the site in a real browser: on a desk and on a phone, in the light and in the dark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.site
+sync_api = pytest.importorskip("playwright.sync_api")
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted(file.stem for file in (ROOT / "docs").glob("*.md"))
+CHROMIUM = which("chromium") or which("google-chrome")
+
+# What is wider than its page or, on a desk, than its column; and what is not there.
+WIDER = "document.documentElement.scrollWidth > innerWidth"
+CODE = "[...document.querySelectorAll('pre')].filter(code => code.scrollWidth > code.clientWidth)"
+WIDE_CODE = f"{CODE}.map(code => code.innerText.split('\\n').sort((a, b) => b.length - a.length)[0])"
+MISSING = "[...document.images].filter(image => !image.naturalWidth).map(image => image.src)"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site once."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", str(ROOT / "docs"), str(folder)]
+    subprocess.run(command, check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("page_name", PAGES)
+def test_nothing_overflows_and_nothing_is_missing(
+    site: Path, browser: Any, page_name: str, width: int, scheme: str
+) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    try:
+        page.goto(f"file://{site}/{page_name}.html")
+        assert not page.evaluate(WIDER), "the page scrolls sideways"
+        assert page.evaluate(MISSING) == []
+        if width > 1000:
+            assert page.evaluate(WIDE_CODE) == []
+    finally:
+        page.close()
