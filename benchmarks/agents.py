@@ -1,8 +1,7 @@
 """What the wrapper costs where there are many agents: mpe2's `simple_spread`, bare and for another framework.
 
-Run `python benchmarks/agents.py` where mpe2 is installed (`make test-agents` makes such an environment). All
-of it in one process, lap by lap in turn; the fastest lap of each counts, since noise only ever adds. The laps
-are short, so that some of them are not interrupted.
+Run `make bench NAME=agents`. All of it in one process, lap by lap in turn; the fastest lap of each counts,
+since noise only ever adds. The laps are short, so that some of them are not interrupted.
 """
 
 from __future__ import annotations

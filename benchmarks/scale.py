@@ -1,6 +1,6 @@
 """What worker processes save: a step of Gymnasium's vector environments, and of ours.
 
-Run `python benchmarks/scale.py`. All of them in turn, lap by lap; the fastest lap of each counts, since the
+Run `make bench NAME=scale`. All of them in turn, lap by lap; the fastest lap of each counts, since the
 machine's noise only ever adds. The bound is what the environments' own steps take, spread over the workers.
 """
 
@@ -87,7 +87,7 @@ def measure_case(env_fn: Callable[[], Any], num_envs: int, workers: int, laps: i
         vectors: list[VectorEnv[Any, Any, Any]] = [
             SyncVectorEnv(env_fns),
             AsyncVectorEnv(env_fns, context="forkserver"),
-            ProcessVectorEnv(env_fns, workers),
+            ProcessVectorEnv(env_fns, workers=workers),
         ]
         for envs in vectors:
             stack.callback(envs.close)

@@ -1,8 +1,8 @@
 """What `RayVectorEnv` adds to bare actor calls, and how it compares with one process.
 
-Run `make bench-ray`. A bare actor returns arrays of the same sizes, made beforehand, and its driver only
-waits for them; one written by hand steps the same environments in a `SyncVectorEnv`. All of it in one
-process, lap by lap in turn; the fastest lap of each counts. The driver's CPU time is what limits one
+Run `make bench NAME=scale_ray`. A bare actor returns arrays of the same sizes, made beforehand, and its
+driver only waits for them; one written by hand steps the same environments in a `SyncVectorEnv`. All of it
+in one process, lap by lap in turn; the fastest lap of each counts. The driver's CPU time is what limits one
 learner, however many hosts there are.
 """
 
@@ -92,7 +92,7 @@ def cpu_of(step: Callable[[], Any], steps: int = 100) -> float:
 def beside_bare_calls(laps: int) -> None:
     print("ms a step                           bare by hand   ours  ratios      the driver's CPU, per actor")
     for workers, count, size in SIZES:
-        envs = RayVectorEnv([partial(Sleeps, size, 0)] * (workers * count), workers)
+        envs = RayVectorEnv([partial(Sleeps, size, 0)] * (workers * count), workers=workers)
         rivals = [rival_step(kind, workers, count, size) for kind in (Bare, ByHand)]
         steps = dict(zip(("bare", "by hand", "ours"), (*rivals, step_of(envs))))
         bare, hand, ours = (1e3 * seconds for seconds in measure(steps, laps, 0.05).values())
@@ -106,7 +106,7 @@ def beside_one_process() -> None:
     print("\nms a step, 4 environments that sleep    Sync   2 actors")
     for seconds in (0.0001, 0.001, 0.01, 0.1):
         env_fns = [partial(Sleeps, 16, seconds)] * 4
-        envs = RayVectorEnv(env_fns, 2)
+        envs = RayVectorEnv(env_fns, workers=2)
         found = measure({"sync": step_of(SyncVectorEnv(env_fns)), "ours": step_of(envs)}, 5, 0.1)
         sync, ours = (1e3 * one for one in found.values())
         print(f"{1e3 * seconds:6.1f} ms {sync:35.2f} {ours:10.2f}")

@@ -11,7 +11,6 @@ import contextlib
 import importlib
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -98,21 +97,6 @@ class VectorByHand(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
         return convert(obs), convert(reward), convert(terminated), convert(truncated), info
 
 
-@dataclass(frozen=True)
-class Work:
-    """One row of the table.
-
-    Attributes:
-        steps: a step of each rival, by its name.
-        less: how many times less than Gymnasium's wrapper the overhead is to be.
-        of_hand: how much of the hand-written one it is to be at most.
-    """
-
-    steps: Callable[[], dict[str, Step]]
-    less: float | None = None
-    of_hand: float | None = None
-
-
 def new(shape: tuple[int, ...] = (4,), dtype: Any = np.float32) -> np.ndarray[Any, Any]:
     return np.zeros(shape, dtype)
 
@@ -162,7 +146,7 @@ def single(
     """The rivals in a single environment on NumPy."""
     make = partial(Toy, observe, **info)
     envs: dict[str, Any] = {
-        BY_HAND: ByHand(make(), by_hand),
+        **({} if info else {BY_HAND: ByHand(make(), by_hand)}),  # which leaves infos as they are
         THEIRS: gym.wrappers.ArrayConversion(make(), env_xp=np, target_xp=MODULES[to]),
         OURS: arrayferry.wrap(make(), to),
         **peers(make, observe, to),
@@ -188,7 +172,7 @@ def vector(
     elif to == "torch":
         enter = lambda action: jnp.asarray(action.numpy())  # noqa: E731
     envs = {
-        BY_HAND: VectorByHand(make(), enter, BY_CALL[source, to]),
+        **({} if info else {BY_HAND: VectorByHand(make(), enter, BY_CALL[source, to])}),
         THEIRS: gym.wrappers.vector.ArrayConversion(make(), env_xp=MODULES[source], target_xp=MODULES[to]),
         OURS: arrayferry.wrap(make(), to),
     }
@@ -278,29 +262,28 @@ def each(call: Callable[[Any], Any]) -> Callable[[dict[str, Any]], dict[str, Any
     return lambda obs: {key: call(value) for key, value in obs.items()}
 
 
-WORKS: dict[str, Work] = {
-    "NumPy to torch, Box(4)": Work(lambda: single(new, "torch", torch.from_numpy), 4.5, 1.25),
-    "NumPy to torch, Dict of 8": Work(lambda: single(dict_of_8, "torch", each(torch.from_numpy)), 3.6, 1.25),
-    "NumPy to JAX, Box(4)": Work(lambda: single(new, "jax", jnp.asarray), 4, 0.35),
-    "NumPy to JAX, Dict of 8": Work(
-        lambda: single(dict_of_8, "jax", partial(jax.tree.map, jnp.asarray)), 9, 0.17
+# For each row of the table: a function that returns a step of each rival, by its name.
+WORKS: dict[str, Callable[[], dict[str, Step]]] = {
+    "NumPy to torch, Box(4)": lambda: single(new, "torch", torch.from_numpy),
+    "NumPy to torch, Dict of 8": lambda: single(dict_of_8, "torch", each(torch.from_numpy)),
+    "NumPy to JAX, Box(4)": lambda: single(new, "jax", jnp.asarray),
+    "NumPy to JAX, Dict of 8": lambda: single(dict_of_8, "jax", partial(jax.tree.map, jnp.asarray)),
+    "vector 64, NumPy to torch, (64, 4)": lambda: vector(batch, "numpy", "torch"),
+    "vector 64, NumPy to torch, 64 x 84x84x4 uint8": lambda: vector(
+        partial(batch, (84, 84, 4), np.uint8), "numpy", "torch"
     ),
-    "vector 64, NumPy to torch, (64, 4)": Work(lambda: vector(batch, "numpy", "torch"), 4, 1.25),
-    "vector 64, NumPy to torch, 64 x 84x84x4 uint8": Work(
-        lambda: vector(partial(batch, (84, 84, 4), np.uint8), "numpy", "torch"), 3.6, 1.25
+    "vector 64, NumPy to JAX, (64, 4)": lambda: vector(batch, "numpy", "jax"),
+    "vector 64, JAX to torch, (64, 4)": lambda: vector(jax_batch(), "jax", "torch"),
+    "vector 64, JAX to NumPy, (64, 4)": lambda: vector(jax_batch(), "jax", "numpy"),
+    "info of 3 leaves, to torch": lambda: single(new, "torch", torch.from_numpy, info=info_of_3),
+    "info with a date, which is kept, to torch": lambda: single(
+        new, "torch", torch.from_numpy, info=info_with_a_date
     ),
-    "vector 64, NumPy to JAX, (64, 4)": Work(lambda: vector(batch, "numpy", "jax"), 9, 0.2),
-    "vector 64, JAX to torch, (64, 4)": Work(lambda: vector(jax_batch(), "jax", "torch"), 4, 1.0),
-    "vector 64, JAX to NumPy, (64, 4)": Work(lambda: vector(jax_batch(), "jax", "numpy"), 4, 1.0),
-    "info of 3 leaves, to torch": Work(lambda: single(new, "torch", torch.from_numpy, info=info_of_3), 4),
-    "info with a date, which is kept, to torch": Work(
-        lambda: single(new, "torch", torch.from_numpy, info=info_with_a_date)
+    "numbers only, as FrozenLake, to torch": lambda: single(lambda: 3, "torch", torch.tensor),
+    "actions of a vector 64 that are cast, torch to NumPy": lambda: vector(
+        batch, "numpy", "torch", cast_actions=True
     ),
-    "numbers only, as FrozenLake, to torch": Work(lambda: single(lambda: 3, "torch", torch.tensor)),
-    "actions of a vector 64 that are cast, torch to NumPy": Work(
-        lambda: vector(batch, "numpy", "torch", cast_actions=True)
-    ),
-    "infos of a vector 64 at episode end, to torch": Work(
-        lambda: vector(batch, "numpy", "torch", info=info_at_the_end), 4
+    "infos of a vector 64 at episode end, to torch": lambda: vector(
+        batch, "numpy", "torch", info=info_at_the_end
     ),
 }

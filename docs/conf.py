@@ -14,6 +14,8 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
 ]
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["colon_fence", "deflist"]
@@ -29,8 +31,15 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 
+# Copied without prompts and without what they print.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+pygments_style = "default"  # whose diffs are green and red
 html_theme = "furo"
 html_title = f"arrayferry {release}"
 html_show_sphinx = False
+html_static_path = ["_static"]
+html_css_files = ["arrayferry.css"]
 if home := os.environ.get("ARRAYFERRY_HOME"):  # the address, once the project has one
     html_theme_options = {"source_repository": home, "source_branch": "main", "source_directory": "docs/"}

@@ -1,7 +1,8 @@
 """Show what arrayferry does on real environments with the frameworks that are installed.
 
-Environments meet agents of other frameworks, are explained leaf by leaf and compared bit for bit with the
-bare environment; then comes the speed, and an agent that learns CartPole. It takes about half a minute.
+Two failures happen with Gymnasium's wrapper and not with arrayferry's. Environments meet agents of other
+frameworks, are explained leaf by leaf and compared bit for bit with the bare environment; then comes the
+speed, and an agent that learns CartPole. It takes about half a minute.
 
     python examples/demo.py [--quick] [--out FOLDER]
 """
@@ -19,6 +20,8 @@ import gymnasium as gym
 import numpy as np
 from array_api_compat import array_namespace
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 import arrayferry
 from arrayferry.cli import main as command
@@ -30,6 +33,46 @@ MEETINGS = (
     ("CartPole-v1", (), "jax"),
 )
 GOAL, MAX_STEPS = 400.0, 500_000  # mean return of the latest episodes, and when to give up
+
+
+class Camera(gym.Env[Any, Any]):
+    """Fills the same buffer in every step, as many simulators do, and says in words what it shows."""
+
+    observation_space = gym.spaces.Box(0, 255, (3,), np.uint8)
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self) -> None:
+        self.buffer = np.zeros(3, np.uint8)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Return a black picture."""
+        self.buffer[:] = 0
+        return self.buffer, {"mission": "go left"}
+
+    def step(self, action: Any) -> Any:
+        """Return a brighter one."""
+        self.buffer += 100
+        return self.buffer, 0.0, False, False, {"mission": "go right"}
+
+
+def fail(console: Console) -> None:
+    """Step the same environment through Gymnasium's wrapper and arrayferry's."""
+    table = Table("", "Gymnasium's NumpyToTorch", "arrayferry's", title="The same environment, twice")
+    rows: list[list[str]] = [
+        ["the first observation"],
+        ["the same tensor, a step later"],
+        ["the info's text, 'go left'"],
+    ]
+    for wrappers in gym.wrappers, arrayferry.wrappers:
+        env = wrappers.NumpyToTorch(Camera())
+        first, info = env.reset()
+        rows[0].append(f"{first.tolist()}")
+        env.step(0)
+        rows[1].append(f"{first.tolist()}" + (" [red]overwritten[/]" if first.any() else " [green]yours[/]"))
+        rows[2].append(escape(f"{info['mission']:.20}"))
+    for row in rows:
+        table.add_row(*row)
+    console.print(table, "")
 
 
 def missing(*modules: str) -> str:
@@ -140,6 +183,8 @@ def main() -> None:
     arguments = parser.parse_args()
     console = Console(highlight=False)
     console.rule("arrayferry: any environment meets any array framework")
+    if not missing("torch", "packaging"):  # which Gymnasium's wrappers import
+        fail(console)
     equal = []
     for env_id, needs, agent in MEETINGS:
         if install := missing(*needs, agent):

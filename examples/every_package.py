@@ -27,7 +27,7 @@ PACKAGES: dict[str, tuple[Callable[[Any], Any], int | None]] = {
     "pgx": (lambda package: package.make("tic_tac_toe"), 256),
     "xminigrid": (lambda package: package.make("MiniGrid-Empty-8x8"), 256),
     "jaxmarl": (lambda package: package.make("MPE_simple_spread_v3"), None),
-    "mpe2": (lambda package: package.simple_spread_v3.parallel_env(), None),
+    "mpe2": (lambda package: import_module("mpe2.simple_spread_v3").parallel_env(), None),
     "dm_control.suite": (lambda package: package.load("cartpole", "balance"), None),
     "minigrid": (lambda package: gym.make("MiniGrid-Empty-8x8-v0"), None),
     "mo_gymnasium": (lambda package: package.make("minecart-v0"), None),
