@@ -1,7 +1,7 @@
 """Speed without a clock: calls are counted, compilations are counted, memory is counted.
 
-A count is the same on every machine, busy or not. The limits are wide: they are there for the day when
-a step suddenly goes the long way.
+A count is the same on every machine, busy or not. The limits are wide, because what earlier tests registered adds
+a few calls: they are there for the day when a step suddenly goes the long way.
 """
 
 import sys
@@ -53,13 +53,13 @@ FAST_JAX = pytest.mark.needs("jax>=0.8")  # an older one is called by its public
 @pytest.mark.parametrize(
     ("name", "make", "in_c", "in_python"),
     [
-        ("torch", lambda: Observed(new), 5, 40),
-        ("torch", lambda: Observed(dict_of(8)), 5, 130),
-        ("torch", ZeroVector, 5, 110),
-        pytest.param("jax", lambda: Observed(new), 14, 40, marks=FAST_JAX),
-        pytest.param("jax", lambda: Observed(dict_of(8)), 40, 155, marks=FAST_JAX),
-        pytest.param("jax", ZeroVector, 45, 155, marks=FAST_JAX),
-        ("numpy", lambda: Observed(new), 9, 35),
+        ("torch", lambda: Observed(new), 5, 50),
+        ("torch", lambda: Observed(dict_of(8)), 5, 150),
+        ("torch", ZeroVector, 5, 130),
+        pytest.param("jax", lambda: Observed(new), 14, 50, marks=FAST_JAX),
+        pytest.param("jax", lambda: Observed(dict_of(8)), 45, 180, marks=FAST_JAX),
+        pytest.param("jax", ZeroVector, 45, 180, marks=FAST_JAX),
+        ("numpy", lambda: Observed(new), 9, 45),
     ],
 )
 def test_a_step_takes_few_calls(name, make, in_c, in_python):
