@@ -1,7 +1,7 @@
 """Speed without a clock: calls are counted, compilations are counted, memory is counted.
 
-A count is the same on every machine, busy or not. The limits are wide, because what earlier tests registered adds
-a few calls: they are there for the day when a step suddenly goes the long way.
+A count is the same on every machine, busy or not. The limits are wide, because what earlier tests registered
+adds a few calls: they are there for the day when a step suddenly goes the long way.
 """
 
 import sys
