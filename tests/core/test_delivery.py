@@ -11,6 +11,9 @@ import pytest
 
 import arrayferry
 from arrayferry import Source, Target
+from arrayferry._core import containers, walk
+from arrayferry._core.framework import Deferred
+from arrayferry._core.speedups import speedups
 from arrayferry.errors import DeviceError, TransferError, UnsupportedError
 from helpers.frameworks import FakeFramework
 
@@ -294,3 +297,38 @@ def test_a_lazy_array_is_computed_before_its_source_changes():
     found = arrayferry.convert(dask.from_array(buffer, name=False), "dask")
     buffer[:] = 7
     assert found.compute().tolist() == [0] * 4
+
+
+# ---- transfers that are completed together
+
+WALKERS = [walk.Walker, *([] if speedups is None else [speedups.Walker])]
+
+
+@pytest.mark.parametrize("walker", WALKERS, ids=["Python", "C"][: len(WALKERS)])
+@pytest.mark.parametrize("slots", [1, 2], ids=["convert", "unpack"])
+@pytest.mark.parametrize("last", [1.5, 2, None], ids=["completed", "refused", "left"])
+def test_transfers_that_fail_hide_nothing_and_leave_none_behind(walker, slots, last):
+    """What was sent or held for other devices is completed, and the first error is the one that is raised."""
+    finished = []
+
+    def transfer(kind):
+        def finish(tasks):
+            finished.append((kind, tasks))
+            raise RuntimeError(f"{kind} failed")
+
+        return lambda leaf, owned: Deferred(leaf, finish, leaf)
+
+    def refuse(leaf, owned):
+        raise UnsupportedError("it is refused", "do not")
+
+    handlers = {str: transfer("text"), bytes: transfer("bytes"), float: transfer("float"), int: refuse}
+    handlers |= {list: containers.LIST, type(None): walk.unchanged}
+    names = ["first", "second"][:slots]
+    walker = walker(handlers, [walk.Slot(name) for name in names])
+    value = ["a", b"b", "c", last]
+    error, message = (UnsupportedError, "it is refused") if last == 2 else (TransferError, "text failed")
+    with pytest.raises(error, match=rf"^{names[-1]}.*{message}" if last == 2 else message):
+        walker.convert([value]) if slots == 1 else walker.unpack([("", value)])
+    texts = ["a", "c"] if slots == 1 else ["", "a", "c"]
+    expected = [("text", texts), ("bytes", [b"b"]), *([("float", [1.5])] if last == 1.5 else [])]
+    assert sorted(finished) == sorted(expected)

@@ -182,10 +182,8 @@ def private_copy(array: Array, dtype: np.dtype[Any], alignment: int = 0) -> Arra
     """Return the values in new, C-ordered, native memory, cast to `dtype`."""
     if array.nbytes < LARGE:
         alignment = 0
-    if not alignment and array.dtype is dtype:
-        return np.array(array, order="C")
     if not alignment and array.dtype.num == dtype.num:  # otherwise NumPy may keep the old, equal dtype
-        return np.array(array, dtype=dtype, order="C", copy=True)
+        return np.array(array, dtype=dtype, order="C")
     copy = empty(array.shape, dtype, alignment)
     np.copyto(copy, array, casting="unsafe")
     return copy

@@ -210,8 +210,8 @@ class Routes:
 
     def _read(self, framework: Framework, source: Source, array: Any, owned: bool, device: Any = None) -> Any:
         """Convert an array through NumPy. Only of what is read there, the owner can be known."""
-        if source.fetch is not None and self._fetches(source, array):
-            return self._fetch(source.fetch, array)
+        if source.fetch is not None and (result := self._fetch(source, source.fetch, array)) is not None:
+            return result
         box: list[Any] = [source.view(array) if self._shares else source.read(array)]
         if box[0] is None:
             return KEEP
@@ -224,25 +224,21 @@ class Routes:
         is_record = type(box[0]) is np.ndarray and box[0].dtype.names and not box[0].dtype.hasobject
         return self._follow_only_numpy(box[0], is_fresh) if is_record else KEEP
 
-    def _fetches(self, source: Source, array: Any) -> bool:
-        """Return whether an array on a device can be copied to memory that the target uses as it is."""
-        if self._shares or self.target.share is None or source.on_host(array):
-            return False
-        name = _dtype_of(array)
-        return name in dtypes.STANDARD & self.target.dtypes() and name not in self._wanted
+    def _fetch(self, source: Source, fetch: Callable[[Any, Array], Any], array: Any) -> Any:
+        """Make an array on memory of the host, and copy the values there later.
 
-    def _fetch(self, fetch: Callable[[Any, Array], Any], array: Any) -> Any:
-        """Make an array on memory of the host first, and copy the values there later."""
-        assert self.target.share is not None
-        memory = ownership.empty(array.shape, np.dtype(_dtype_of(array)), self.target.alignment)
-        fetched = fetch(array, memory)
-        try:
-            result = self.target.share(memory)
-        except SharingError:  # then the values have to be there
-            if type(fetched) is Deferred:
-                fetched.finish([fetched.task])
-            return self._delivery.deliver(memory, owned=True)
-        return fetched._replace(array=result) if type(fetched) is Deferred else result
+        Returns None if the array is there already, or if the target does not use that memory as it is.
+        """
+        if self._shares or self.target.share is None or source.on_host(array):
+            return None
+        name = _dtype_of(array)
+        if name in self._wanted or name not in dtypes.STANDARD & self.target.dtypes():
+            return None
+        memory = ownership.empty(array.shape, np.dtype(name), self.target.alignment)
+        with suppress(SharingError):
+            result, fetched = self.target.share(memory), fetch(array, memory)
+            return fetched._replace(array=result) if type(fetched) is Deferred else result
+        return None
 
     def _finish(self, framework: Framework, array: Any, private: Array) -> Any:
         """Go on with a private copy that the walk in C has made."""

@@ -216,8 +216,10 @@ def complete(deferred: Deferrals, failed: bool = False) -> None:
         deferred[:] = [(slot, each) for slot, each in deferred if each.finish is not finish]
         try:
             finish(tasks)
-        except REFUSALS as error:
-            if isinstance(error, FerryError) or is_interruption(error):
+        except Exception as error:
+            complete(deferred, failed=True)  # what others have sent, or have to hold
+            is_refusal = isinstance(error, REFUSALS) and not isinstance(error, FerryError)
+            if not is_refusal or is_interruption(error):
                 raise
             what = f"in a transfer of {len(tasks)}: {describe_error(error)}"
             raise TransferError(what, "the framework itself refused; see its message", name) from error

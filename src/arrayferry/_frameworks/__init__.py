@@ -5,8 +5,7 @@ A file names its framework but does not import it; the framework is imported whe
 
 from __future__ import annotations
 
-from arrayferry._core import containers
-from arrayferry._core.registry import register_fallback, register_framework
+from arrayferry._core import containers, registry
 from arrayferry._frameworks import _containers, _generic, _pytrees
 from arrayferry._frameworks.array_api_strict import ArrayAPIStrict
 from arrayferry._frameworks.cupy import CuPy
@@ -22,8 +21,8 @@ from arrayferry._frameworks.warp import Warp
 
 # In the order in which they are asked whether an array is theirs.
 for _framework in NumPy, Torch, Jax, CuPy, Dask, Sparse, ArrayAPIStrict, MLX, Warp, TensorFlow, Paddle:
-    register_framework(_framework())
+    registry.register_framework(_framework())
 
-register_fallback(_generic.framework_of_module, _generic.framework_of_type)
-
+registry.fallback_target = _generic.framework_of_module
+registry.fallback_source = _generic.framework_of_type
 containers.libraries += [_containers.find, _pytrees.find]

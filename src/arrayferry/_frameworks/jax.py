@@ -86,10 +86,11 @@ class Jax(Framework):
         source = Source(read=read, view=view, on_host=on_host, fetch=fetch)
         if _forked or cls is not array_type():
             return source
-        fast_copy = None if speedups is None else speedups.copy_buffer
-        # A number through NumPy, which is faster than JAX's own `tolist`.
-        item = lambda array: np.asarray(array).tolist()  # noqa: E731
-        return source._replace(item=item, fast_copy=fast_copy, on_host=_array_on_host)
+        return source._replace(
+            on_host=_array_on_host,
+            item=lambda array: np.asarray(array).tolist(),  # faster than JAX's own `tolist`
+            fast_copy=None if speedups is None else speedups.copy_buffer,
+        )
 
     def target(self, device: Any) -> Target:
         """Return how arrays are made on a device or with a sharding: by a faster `jax.device_put`."""
@@ -255,16 +256,11 @@ def copy_within(device: Any, array: jax.Array, dtype: str | None) -> Any:
 
 def hold_sources(tasks: list[tuple[jax.Array, jax.Array]]) -> None:
     """Hold what copies read until all of them are ready."""
-    hold(partial(_are_ready, tasks), partial(_wait_for, tasks), tasks)
-
-
-def _wait_for(tasks: list[tuple[jax.Array, jax.Array]]) -> None:
-    for copy in _still_there(tasks):
-        copy.block_until_ready()
-
-
-def _are_ready(tasks: list[tuple[jax.Array, jax.Array]]) -> bool:
-    return all(copy.is_ready() for copy in _still_there(tasks))
+    hold(
+        is_done=lambda: all(copy.is_ready() for copy in _still_there(tasks)),
+        synchronize=lambda: [copy.block_until_ready() for copy in _still_there(tasks)],
+        objects=tasks,
+    )
 
 
 def _still_there(tasks: list[tuple[jax.Array, jax.Array]]) -> list[Any]:
