@@ -195,7 +195,7 @@ def test_what_no_slot_expects_is_repacked(kind):
 
     expects = [np.ndarray, np.dtype(float)]
     slots = [Slot("obs"), Slot("reward", expects=expects)]
-    make = walk.Walker if kind == "Python" else speedups.Walker
+    make = walk.Walker if kind == "Python" else convert.Walker
     walker = make(Converter("numpy").handlers, slots, repack)
 
     def is_repacked(*values):
@@ -225,7 +225,7 @@ def test_what_a_dtype_raises_is_not_swallowed(kind):
         def dtype(self):
             raise KeyboardInterrupt
 
-    make = walk.Walker if kind == "Python" else speedups.Walker
+    make = walk.Walker if kind == "Python" else convert.Walker
     walker = make({Odd: walk.unchanged}, [Slot("reward", expects=[Odd, None])])
     with pytest.raises(KeyboardInterrupt):
         walker.unpack([(Odd(),)])
@@ -241,7 +241,7 @@ def test_memory_of_what_repack_returns_is_taken_over(kind):
         addresses.append(values[0].ctypes.data)
         return (*values, 0)
 
-    make = walk.Walker if kind == "Python" else speedups.Walker
+    make = walk.Walker if kind == "Python" else convert.Walker
     walker = make(Converter("numpy").handlers, [Slot("obs"), Slot("more")], repack)
     array, _ = walker.unpack([(np.zeros(100) + 1,)])
     assert (array.ctypes.data == addresses[0]) is ownership.REFCOUNTS_RELIABLE
@@ -470,14 +470,14 @@ def load_again():
 
 
 @needs_c
-def test_each_module_has_its_own_state():
+def test_each_module_has_its_own_types():
     again, value = load_again(), {"x": [np.arange(3.0)]}
     assert again.Walker is not speedups.Walker
     converter = Converter("numpy")
     with pytest.raises(TypeError, match="configure"):
-        again.Walker(converter.handlers, [Slot("value")])
-    again.configure(convert.for_c)
-    walkers = [module.Walker(converter.handlers, [Slot("value")]) for module in (again, speedups)]
+        again.Walker((), converter.handlers, [Slot("value")])
+    shared = again.configure(convert.for_c)
+    walkers = [module.Walker(shared, converter.handlers, [Slot("value")]) for module in (again, speedups)]
     kinds = weakref.ref(again.Walker)
     del again
     gc.collect()
@@ -809,7 +809,7 @@ def test_what_is_made_must_be_of_the_known_type():
     as_is = bytes(number == np.dtype(float).num for number in range(64))
     fields = {"take": take, "result_type": int, "refuse": refuse, "as_is": as_is}
     table = {**Converter("numpy").handlers, np.ndarray: Route(("numpy", "toy"), follow, **fields)}
-    walker = speedups.Walker(table, [Slot("value")])
+    walker = convert.Walker(table, [Slot("value")])
     with pytest.raises(arrayferry.errors.UnsupportedError, match=r"^value: no array has no values"):
         walker.convert([np.zeros(3)])
     assert len(calls) == 1
@@ -830,7 +830,7 @@ def test_a_guard_that_is_on_is_left_for_the_walk():
 
     guard = (lambda: is_on[0]), off
     table = Converter("numpy").handlers
-    for walker in (kind(table, [Slot("value")], tuple, guard) for kind in (walk.Walker, speedups.Walker)):
+    for walker in (kind(table, [Slot("value")], tuple, guard) for kind in (walk.Walker, convert.Walker)):
         assert walker.convert([{"x": "text"}]) == {"x": "text"}
         assert walker.unpack([({"x": 1.5},)]) == ({"x": 1.5},)
         assert is_on[0]
@@ -863,8 +863,8 @@ def test_wrong_use_is_an_error():
             converter.walker(slots)
     for guard in (1, (), (bool,), (bool, bool, bool)):
         with pytest.raises((TypeError, SystemError)):
-            speedups.Walker({}, [Slot("value")], tuple, guard)
-    for shared in ({}, {"unchanged": 1}, convert.for_c, None):
+            convert.Walker({}, [Slot("value")], tuple, guard)
+    for shared in ({}, {"unchanged": 1}, None):
         with pytest.raises(TypeError):
             speedups.configure(shared)
     for function in (speedups.copy_buffer, speedups.halved):

@@ -18,23 +18,6 @@
 
 #define MANY_BYTES (1 << 20) /* from this size on, copies let other threads run */
 
-/* ---- the module's state ------------------------------------------------------------------------- */
-
-/* What the walk shares with the one in Python, by the names that it has there, and the names of attributes. */
-enum {
-    UNCHANGED, KEEP, ROUTE, CONTAINER, DICT, LIST, TUPLE, IN_PROGRESS, PATH_OF, LOCATE, REPORT_KEPT,
-    REFUSE_CYCLE, GUARDED, DEFERRED, COMPLETE, REFCOUNTS_RELIABLE, FLATTEN, UNFLATTEN, COUNTED, DTYPE_NAME,
-    STATE_HOLDS
-};
-
-static const char *const state_names[STATE_HOLDS] = {"unchanged", "KEEP", "Route", "Container", "DICT", "LIST",
-    "TUPLE", "IN_PROGRESS", "path_of", "locate", "report_kept", "refuse_cycle", "guarded", "Deferred",
-    "complete", "REFCOUNTS_RELIABLE", "flatten", "unflatten", "counted", "dtype"};
-
-typedef struct {
-    PyObject *held[STATE_HOLDS];
-} State;
-
 /* ---- the walk's own records --------------------------------------------------------------------- */
 
 #define FIELD(record, number) (((PyTupleObject *)(record))->ob_item[number])
@@ -44,7 +27,18 @@ enum {
     STEPS, FOLLOW, RESOLVE, COPY_OF, FINISH, TAKE, RESULT_TYPE, REFUSE, REFUSAL, AS_IS, COPY, LARGE
 };
 enum { NAME, ON_KEEP, SCALAR, KEPT_TYPE, EXPECTS, SLOT_FIELDS };
-enum { TABLE, SLOTS, REPACK, IS_ON, CONTEXT };
+enum { TABLE, SLOTS, REPACK, IS_ON, CONTEXT, SHARED };
+
+/* What the walk shares with the one in Python, by the names that it has there, and the names of attributes. */
+enum {
+    UNCHANGED, KEEP, ROUTE, CONTAINER, DICT, LIST, TUPLE, IN_PROGRESS, PATH_OF, LOCATE, REPORT_KEPT,
+    REFUSE_CYCLE, GUARDED, DEFERRED, COMPLETE, REFCOUNTS_RELIABLE, FLATTEN, UNFLATTEN, COUNTED, DTYPE_NAME,
+    SHARED_FIELDS
+};
+
+static const char *const shared_names[SHARED_FIELDS] = {"unchanged", "KEEP", "Route", "Container", "DICT", "LIST",
+    "TUPLE", "IN_PROGRESS", "path_of", "locate", "report_kept", "refuse_cycle", "guarded", "Deferred",
+    "complete", "REFCOUNTS_RELIABLE", "flatten", "unflatten", "counted", "dtype"};
 
 #define MAX_SLOTS 8
 
@@ -62,44 +56,53 @@ typedef struct {
 
 /* One call of a Walker: the slot that is being converted, and the containers that may be reached again. */
 typedef struct {
-    PyObject *walker, **state;
+    PyObject *walker, **shared;
     Py_ssize_t slot, depth, room;
     Frame *frames, few[FEW_FRAMES];
     PyObject *memo; /* from id to (container, result), as in Python; NULL until it is needed */
     PyObject *deferred; /* what `complete` takes, as in Python; NULL until it is needed */
 } Call;
 
-static PyObject **state_of(PyObject *walker)
-{
-    return ((State *)PyType_GetModuleState(Py_TYPE(walker)))->held;
-}
-
 static void begin(Call *call, PyObject *walker)
 {
     call->walker = walker;
-    call->state = state_of(walker);
+    call->shared = &FIELD(FIELD(walker, SHARED), 0);
     call->slot = call->depth = 0;
     call->room = FEW_FRAMES;
     call->frames = call->few;
     call->memo = call->deferred = NULL;
 }
 
-/* Complete the arrays that were deferred; after an error, which stays, as well. */
-static int complete(Call *call)
+/* Return the current error, which is cleared, or NULL. */
+static PyObject *take_error(void)
 {
     PyObject *type, *error, *traceback;
     PyErr_Fetch(&type, &error, &traceback);
-    PyObject *done = PyObject_CallFunctionObjArgs(
-        call->state[COMPLETE], call->deferred, type ? Py_True : Py_False, NULL);
-    if (done) {
-        PyErr_Restore(type, error, traceback);
-        Py_DECREF(done);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    if (traceback) {
+        PyException_SetTraceback(error, traceback);
     }
-    else {
-        Py_XDECREF(type);
-        Py_XDECREF(error);
-        Py_XDECREF(traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return error;
+}
+
+/* Make an error, which is taken over, the current one. */
+static void raise_error(PyObject *error)
+{
+    PyErr_Restore(Py_NewRef(Py_TYPE(error)), error, PyException_GetTraceback(error));
+}
+
+/* Complete the arrays that were deferred; after an error, which stays, as well. */
+static int complete(Call *call)
+{
+    PyObject *error = take_error(), *failed = error ? Py_True : Py_False;
+    PyObject *done = PyObject_CallFunctionObjArgs(call->shared[COMPLETE], call->deferred, failed, NULL);
+    if (done && error) {
+        raise_error(Py_NewRef(error));
     }
+    Py_XDECREF(done);
+    Py_XDECREF(error);
     return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -121,7 +124,7 @@ static PyObject *end(Call *call, PyObject *result)
 static int is_alone(const Call *call)
 {
     const Frame *frame = call->depth ? &call->frames[call->depth - 1] : NULL;
-    return call->state[REFCOUNTS_RELIABLE] == Py_True && (!frame || frame->alone);
+    return call->shared[REFCOUNTS_RELIABLE] == Py_True && (!frame || frame->alone);
 }
 
 /* ---- the proof ---------------------------------------------------------------------------------- */
@@ -218,7 +221,7 @@ static PyObject *call_with_path(Call *call, PyObject *function, PyObject *before
     }
     if (steps) {
         PyObject *name = FIELD(slot_of(call), NAME);
-        path = PyObject_CallFunctionObjArgs(call->state[PATH_OF], name, steps, NULL);
+        path = PyObject_CallFunctionObjArgs(call->shared[PATH_OF], name, steps, NULL);
     }
     if (path) {
         result = PyObject_CallFunctionObjArgs(function, before, path, after, NULL);
@@ -232,30 +235,22 @@ static PyObject *call_with_path(Call *call, PyObject *function, PyObject *before
  * refused an array. */
 static void locate(Call *call, PyObject *refusal, PyObject *refused)
 {
-    PyObject *type, *error, *traceback, *better;
     if (!PyErr_ExceptionMatches(PyExc_Exception)) {
         return;
     }
-    PyErr_Fetch(&type, &error, &traceback);
-    PyErr_NormalizeException(&type, &error, &traceback);
-    if (traceback) {
-        PyException_SetTraceback(error, traceback);
-    }
-    better = refused ? PyObject_CallFunctionObjArgs(refusal, refused, error, NULL) : Py_NewRef(error);
+    PyObject *error = take_error();
+    PyObject *better = refused ? PyObject_CallFunctionObjArgs(refusal, refused, error, NULL) : Py_NewRef(error);
     if (better) {
-        Py_SETREF(better, call_with_path(call, call->state[LOCATE], better, NULL));
+        Py_SETREF(better, call_with_path(call, call->shared[LOCATE], better, NULL));
+    }
+    if (better && better != error) {
+        PyException_SetCause(better, Py_NewRef(error));
+        PyException_SetContext(better, Py_NewRef(error));
     }
     if (better) {
-        if (better != error) {
-            PyException_SetCause(better, Py_NewRef(error));
-            PyException_SetContext(better, Py_NewRef(error));
-        }
-        PyErr_SetObject((PyObject *)Py_TYPE(better), better);
+        raise_error(better);
     }
-    Py_XDECREF(better);
-    Py_XDECREF(type);
-    Py_XDECREF(error);
-    Py_XDECREF(traceback);
+    Py_DECREF(error);
 }
 
 /* Return a leaf that stays as it is, after telling the slot's `on_keep`, if it has one. */
@@ -263,7 +258,7 @@ static PyObject *keep(Call *call, PyObject *leaf)
 {
     PyObject *slot = slot_of(call);
     if (FIELD(slot, ON_KEEP) != Py_None) {
-        PyObject *told = call_with_path(call, call->state[REPORT_KEPT], slot, leaf);
+        PyObject *told = call_with_path(call, call->shared[REPORT_KEPT], slot, leaf);
         if (told == NULL) {
             return NULL;
         }
@@ -317,9 +312,9 @@ static PyObject *stable(PyObject *container, int alone)
 
 static void flatten(Call *call, Frame *frame)
 {
-    PyObject *container = frame->container, **state = call->state, *keys, *values;
-    PyObject *counted = PyObject_GetAttr(container, state[COUNTED]);
-    PyObject *flat = counted ? PyObject_CallMethodOneArg(container, state[FLATTEN], frame->node) : NULL;
+    PyObject *container = frame->container, **shared = call->shared, *keys, *values;
+    PyObject *counted = PyObject_GetAttr(container, shared[COUNTED]);
+    PyObject *flat = counted ? PyObject_CallMethodOneArg(container, shared[FLATTEN], frame->node) : NULL;
     if (flat && PyArg_Parse(flat, "(OO)", &keys, &values)) {
         frame->keys = Py_NewRef(keys);
         frame->source = PyObject_GetIter(values);
@@ -344,20 +339,20 @@ static int remember(Call *call, PyObject *id, PyObject *value, PyObject *result)
 /* Push the frame of a container, and return NULL; or return what it has become already. */
 static PyObject *enter(Call *call, PyObject *container, PyObject *value, int unshared)
 {
-    PyObject **held = call->state, *id = NULL;
+    PyObject **shared = call->shared, *id = NULL;
     int alone = unshared && is_alone(call);
-    if (!unshared || call->state[REFCOUNTS_RELIABLE] != Py_True) { /* it may be reached again */
+    if (!unshared || call->shared[REFCOUNTS_RELIABLE] != Py_True) { /* it may be reached again */
         id = PyLong_FromVoidPtr(value);
         PyObject *entry = id && call->memo ? PyDict_GetItemWithError(call->memo, id) : NULL;
         if (entry) {
             PyObject *result = PyTuple_GET_ITEM(entry, 1);
             Py_DECREF(id);
-            if (result == held[IN_PROGRESS]) {
-                return PyObject_CallOneArg(held[REFUSE_CYCLE], value); /* it raises */
+            if (result == shared[IN_PROGRESS]) {
+                return PyObject_CallOneArg(shared[REFUSE_CYCLE], value); /* it raises */
             }
             return Py_NewRef(result);
         }
-        if (id == NULL || PyErr_Occurred() || remember(call, id, value, held[IN_PROGRESS]) < 0) {
+        if (id == NULL || PyErr_Occurred() || remember(call, id, value, shared[IN_PROGRESS]) < 0) {
             Py_XDECREF(id);
             return NULL;
         }
@@ -369,8 +364,8 @@ static PyObject *enter(Call *call, PyObject *container, PyObject *value, int uns
     }
     *frame = (Frame){.container = Py_NewRef(container), .node = Py_NewRef(value), .id = id, .index = -1,
         .alone = (char)alone};
-    int is_dict = container == held[DICT];
-    if (is_dict || container == held[LIST] || container == held[TUPLE]) {
+    int is_dict = container == shared[DICT];
+    if (is_dict || container == shared[LIST] || container == shared[TUPLE]) {
         frame->source = stable(value, alone);
     }
     else {
@@ -421,14 +416,13 @@ static int put(Frame *frame, PyObject *new)
 static PyObject *leave(Call *call, Frame *frame)
 {
     PyObject *new = NULL, *results = frame->results;
-    if (frame->keys && call->deferred && complete(call) < 0) { /* others would see the arrays */
-        ;
-    }
-    else if (frame->keys) {
+    if (frame->keys) {
         PyObject *arguments[] = {frame->container, frame->node, frame->keys, results};
-        new = PyObject_VectorcallMethod(call->state[UNFLATTEN], arguments, 4, NULL);
+        if (!call->deferred || complete(call) == 0) { /* others would see the arrays */
+            new = PyObject_VectorcallMethod(call->shared[UNFLATTEN], arguments, 4, NULL);
+        }
     }
-    else if (frame->container == call->state[TUPLE]) {
+    else if (frame->container == call->shared[TUPLE]) {
         new = PyList_AsTuple(results);
     }
     else if (PyDict_CheckExact(results) && PyDict_GET_SIZE(results) < frame->index) {
@@ -450,22 +444,19 @@ static PyObject *leave(Call *call, Frame *frame)
  * raised in Python may have come from a signal handler. */
 static int is_refusal(void)
 {
-    PyObject *type, *error, *traceback, *module, *answer = NULL;
     if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError)) {
         return 0;
     }
-    PyErr_Fetch(&type, &error, &traceback);
-    if (traceback) {
-        PyErr_NormalizeException(&type, &error, &traceback);
-        PyException_SetTraceback(error, traceback);
-        if ((module = PyImport_ImportModule("arrayferry._core.interruptions"))) {
-            answer = PyObject_CallMethod(module, "is_from_handler", "O", error);
-            Py_DECREF(module);
-        }
+    PyObject *error = take_error(), *traceback = PyException_GetTraceback(error), *answer = NULL;
+    PyObject *module = traceback ? PyImport_ImportModule("arrayferry._core.interruptions") : NULL;
+    if (module) {
+        answer = PyObject_CallMethod(module, "is_from_handler", "O", error);
+        Py_DECREF(module);
     }
     int is_refusal = !traceback || answer == Py_False;
+    Py_XDECREF(traceback);
     Py_XDECREF(answer);
-    PyErr_Restore(type, error, traceback);
+    raise_error(error);
     return is_refusal;
 }
 
@@ -517,15 +508,16 @@ static PyObject *copy_plain(PyArrayObject *array)
 /* The number of the dtype that a buffer's format stands for, in native byte order; -1 for any other. */
 static int number_of(const char *format)
 {
-    static const char formats[] = "?bhiqBHIQefd";
-    static const int numbers[] = {NPY_BOOL, NPY_INT8, NPY_INT16, NPY_INT32, NPY_INT64, NPY_UINT8, NPY_UINT16,
-        NPY_UINT32, NPY_UINT64, NPY_HALF, NPY_FLOAT, NPY_DOUBLE};
+    static const char *const formats[] = {"f", "i", "?", "B", "I", "d", "q", "Q", "b", "h", "H", "e", "Zf", "Zd"};
+    static const int numbers[] = {NPY_FLOAT, NPY_INT32, NPY_BOOL, NPY_UINT8, NPY_UINT32, NPY_DOUBLE, NPY_INT64,
+        NPY_UINT64, NPY_INT8, NPY_INT16, NPY_UINT16, NPY_HALF, NPY_CFLOAT, NPY_CDOUBLE};
     format += *format == '=' || *format == '@';
-    int is_complex = *format == 'Z';
-    format += is_complex;
-    const char *known = *format && !format[1] ? strchr(is_complex ? "fd" : formats, *format) : NULL;
-    int number = known && !is_complex ? numbers[known - formats] : -1;
-    return !known || !is_complex ? number : *known == 'f' ? NPY_CFLOAT : NPY_CDOUBLE;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+        if (strcmp(format, formats[i]) == 0) {
+            return numbers[i];
+        }
+    }
+    return -1;
 }
 
 static PyObject *copy_buffer(PyObject *Py_UNUSED(module), PyObject *value)
@@ -673,8 +665,8 @@ static PyObject *defer(Call *call, PyObject *deferred)
 
 static PyObject *convert_leaf(Call *call, PyObject *handler, PyObject *leaf, int unshared)
 {
-    PyObject **held = call->state, *new = NULL;
-    int is_route = (PyObject *)Py_TYPE(handler) == held[ROUTE], owned = unshared && is_alone(call);
+    PyObject **shared = call->shared, *new = NULL;
+    int is_route = (PyObject *)Py_TYPE(handler) == shared[ROUTE], owned = unshared && is_alone(call);
     if (is_route && FIELD(handler, TAKE) != Py_None) {
         new = follow_in_c(call, handler, leaf, owned);
         if (new && FIELD(handler, COPY_OF) == Py_None) {
@@ -685,13 +677,13 @@ static PyObject *convert_leaf(Call *call, PyObject *handler, PyObject *leaf, int
         PyObject *arguments[] = {leaf, owned ? Py_True : Py_False};
         new = PyObject_Vectorcall(is_route ? FIELD(handler, FOLLOW) : handler, arguments, 2, NULL);
     }
-    if (new == held[KEEP]) {
+    if (new == shared[KEEP]) {
         Py_SETREF(new, keep(call, leaf));
     }
-    else if (new && (PyObject *)Py_TYPE(new) == held[CONTAINER]) {
+    else if (new && (PyObject *)Py_TYPE(new) == shared[CONTAINER]) {
         Py_SETREF(new, enter(call, new, leaf, unshared));
     }
-    else if (new && (PyObject *)Py_TYPE(new) == held[DEFERRED]) {
+    else if (new && (PyObject *)Py_TYPE(new) == shared[DEFERRED]) {
         new = defer(call, new);
     }
     return new;
@@ -703,15 +695,15 @@ static PyObject *convert_leaf(Call *call, PyObject *handler, PyObject *leaf, int
  * container held it. */
 static PyObject *visit(Call *call, PyObject *value, int unshared)
 {
-    PyObject **held = call->state, *new = NULL;
+    PyObject **shared = call->shared, *new = NULL;
     PyObject *handler = look_up(FIELD(call->walker, TABLE), value);
-    if (handler == held[UNCHANGED]) {
+    if (handler == shared[UNCHANGED]) {
         new = Py_NewRef(value);
     }
-    else if (handler == held[DICT] && unshared && PyDict_GET_SIZE(value) == 0) {
+    else if (handler == shared[DICT] && unshared && PyDict_GET_SIZE(value) == 0) {
         new = PyDict_New(); /* empty, as many infos are */
     }
-    else if (handler && (PyObject *)Py_TYPE(handler) == held[CONTAINER]) {
+    else if (handler && (PyObject *)Py_TYPE(handler) == shared[CONTAINER]) {
         new = enter(call, handler, value, unshared);
     }
     else if (handler) {
@@ -824,7 +816,7 @@ static int are_expected(PyObject *self, PyObject *values)
         PyObject *expects = FIELD(FIELD(FIELD(self, SLOTS), i), EXPECTS), *value = FIELD(values, i);
         if (PyList_CheckExact(expects) && PyList_GET_SIZE(expects) == 2) {
             int is_known = PyList_GET_ITEM(expects, 0) == (PyObject *)Py_TYPE(value);
-            PyObject *dtype = is_known ? PyObject_GetAttr(value, state_of(self)[DTYPE_NAME]) : NULL;
+            PyObject *dtype = is_known ? PyObject_GetAttr(value, FIELD(FIELD(self, SHARED), DTYPE_NAME)) : NULL;
             are_expected = dtype && PyList_GET_ITEM(expects, 1) == dtype;
             Py_XDECREF(dtype);
         }
@@ -864,7 +856,7 @@ static PyObject *run(PyObject *self, PyObject *box, int unpacks)
     }
     if (is_on > 0) {
         PyObject *method = PyObject_GetAttrString(self, unpacks ? "unpack" : "convert");
-        return PyObject_CallFunction(state_of(self)[GUARDED], "ONO", FIELD(self, CONTEXT), method, box);
+        return PyObject_CallFunction(FIELD(FIELD(self, SHARED), GUARDED), "ONO", FIELD(self, CONTEXT), method, box);
     }
     PyObject *value = is_on ? NULL : only_in(box);
     if (value == NULL || unpacks) {
@@ -906,22 +898,22 @@ static int are_slots(PyObject *slots)
 
 static PyObject *walker_new(PyTypeObject *type, PyObject *args, PyObject *options)
 {
-    static char *names[] = {"table", "slots", "repack", "guard", NULL};
-    PyObject *table, *slots, *repack = (PyObject *)&PyTuple_Type, *guard = Py_None, *self = NULL;
-    PyObject *is_on = Py_None, *context = Py_None, **state = ((State *)PyType_GetModuleState(type))->held;
-    if (!PyArg_ParseTupleAndKeywords(
-            args, options, "O!O|OO:Walker", names, &PyDict_Type, &table, &slots, &repack, &guard)
+    static char *names[] = {"shared", "table", "slots", "repack", "guard", NULL};
+    PyObject *shared, *table, *slots, *repack = (PyObject *)&PyTuple_Type, *guard = Py_None, *self = NULL;
+    PyObject *is_on = Py_None, *context = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, options, "O!O!O|OO:Walker", names, &PyTuple_Type, &shared,
+            &PyDict_Type, &table, &slots, &repack, &guard)
         || (guard != Py_None && !PyArg_Parse(guard, "(OO)", &is_on, &context))
         || (slots = PySequence_Tuple(slots)) == NULL) {
         return NULL;
     }
-    if (are_slots(slots) && state[REFCOUNTS_RELIABLE]) {
-        PyObject *fields = Py_BuildValue("((OOOOO))", table, slots, repack, is_on, context);
+    if (are_slots(slots) && PyTuple_GET_SIZE(shared) == SHARED_FIELDS) {
+        PyObject *fields = Py_BuildValue("((OOOOOO))", table, slots, repack, is_on, context, shared);
         self = fields ? PyTuple_Type.tp_new(type, fields, NULL) : NULL;
         Py_XDECREF(fields);
     }
     else {
-        PyErr_Format(PyExc_TypeError, "it takes 1 to %d slots, after configure() was called", MAX_SLOTS);
+        PyErr_Format(PyExc_TypeError, "it takes what configure() returns, and 1 to %d slots", MAX_SLOTS);
     }
     Py_DECREF(slots);
     return self;
@@ -933,7 +925,7 @@ static PyMethodDef walker_methods[] = {
     {NULL}};
 
 static PyType_Slot walker_type_slots[] = {
-    {Py_tp_doc, "Walker(table, slots, repack=tuple, guard=None)\n\n"
+    {Py_tp_doc, "Walker(shared, table, slots, repack=tuple, guard=None)\n\n"
                 "Converts boxes, all with the same slots and the same table, as `walk.Walker` does."},
     {Py_tp_new, walker_new},
     {Py_tp_methods, walker_methods},
@@ -1077,24 +1069,26 @@ static PyType_Spec type_key_spec = {
 
 /* ---- the module --------------------------------------------------------------------------------- */
 
-static PyObject *configure(PyObject *module, PyObject *shared)
+static PyObject *configure(PyObject *Py_UNUSED(module), PyObject *names)
 {
-    State *state = PyModule_GetState(module);
-    if (state->held[UNCHANGED] || !PyDict_Check(shared)) {
-        return PyErr_Format(PyExc_TypeError, "configure() is called once, with a dict");
-    }
-    for (int i = 0; i < FLATTEN; i++) {
-        PyObject *object = PyDict_GetItemString(shared, state_names[i]);
+    PyObject *shared = PyTuple_New(SHARED_FIELDS);
+    for (int i = 0; shared && i < SHARED_FIELDS; i++) {
+        const char *name = shared_names[i];
+        PyObject *object = PyDict_Check(names) ? PyDict_GetItemString(names, name) : NULL;
+        object = i < FLATTEN ? Py_XNewRef(object) : PyUnicode_InternFromString(name);
         if (object == NULL) {
-            return PyErr_Format(PyExc_TypeError, "configure() lacks %s", state_names[i]);
+            PyErr_Format(PyExc_TypeError, "configure() lacks %s", name);
+            Py_CLEAR(shared);
         }
-        state->held[i] = Py_NewRef(object);
+        else {
+            PyTuple_SET_ITEM(shared, i, object);
+        }
     }
-    Py_RETURN_NONE;
+    return shared;
 }
 
 static PyMethodDef functions[] = {
-    {"configure", configure, METH_O, "Tell the walk, once, what it shares with the one in Python, by name."},
+    {"configure", configure, METH_O, "Return what Walkers share with those in Python, from a dict with its names."},
     {"is_unshared", is_unshared_in, METH_O, "Return whether a list alone holds its one value."},
     {"copy_buffer", copy_buffer, METH_O, "Return a buffer's numbers in a new array; None where in doubt."},
     {"halved", halved, METH_O, "Return a plain 64-bit array as a 32-bit one; None if values are lost."},
@@ -1110,57 +1104,24 @@ static PyMethodDef functions[] = {
 
 static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base)
 {
-    PyObject *bases = PyTuple_Pack(1, base);
-    PyObject *type = bases ? PyType_FromModuleAndSpec(module, spec, bases) : NULL;
+    PyObject *type = PyType_FromSpecWithBases(spec, (PyObject *)base);
     int failed = type == NULL || PyModule_AddType(module, (PyTypeObject *)type) < 0;
-    Py_XDECREF(bases);
     Py_XDECREF(type);
     return failed ? -1 : 0;
 }
 
 static int module_exec(PyObject *module)
 {
-    State *state = PyModule_GetState(module);
     /* Not PyArray_ImportNumPyAPI, which asks once per process: we refuse subinterpreters where NumPy does. */
-    if (_import_array() < 0) {
-        return -1;
-    }
-    for (int i = FLATTEN; i < STATE_HOLDS; i++) {
-        if (!(state->held[i] = PyUnicode_InternFromString(state_names[i]))) {
-            return -1;
-        }
-    }
-    int failed = add_type(module, &walker_spec, &PyTuple_Type);
-    return failed ? failed : add_type(module, &type_key_spec, &_PyWeakref_RefType);
-}
-
-static int module_traverse(PyObject *module, visitproc visit, void *arg)
-{
-    State *state = PyModule_GetState(module);
-    for (int i = 0; i < STATE_HOLDS; i++) {
-        Py_VISIT(state->held[i]);
-    }
-    return 0;
-}
-
-static int module_clear(PyObject *module)
-{
-    State *state = PyModule_GetState(module);
-    for (int i = 0; i < STATE_HOLDS; i++) {
-        Py_CLEAR(state->held[i]);
-    }
-    return 0;
-}
-
-static void module_free(void *module)
-{
-    module_clear(module);
+    int failed = _import_array() < 0 || add_type(module, &walker_spec, &PyTuple_Type) < 0
+        || add_type(module, &type_key_spec, &_PyWeakref_RefType) < 0;
+    return failed ? -1 : 0;
 }
 
 static PyModuleDef_Slot module_slots[] = {
     {Py_mod_exec, module_exec},
 #ifdef Py_mod_multiple_interpreters
-    /* Each interpreter has its own state, but NumPy's table of functions is one per process. */
+    /* It has no state; but NumPy's table of functions is one per process. */
     {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_SUPPORTED},
 #endif
 #ifdef Py_mod_gil
@@ -1172,12 +1133,8 @@ static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_speedups",
     .m_doc = "The walk and the proof of ownership in C.",
-    .m_size = sizeof(State),
     .m_methods = functions,
     .m_slots = module_slots,
-    .m_traverse = module_traverse,
-    .m_clear = module_clear,
-    .m_free = module_free,
 };
 
 PyMODINIT_FUNC PyInit__speedups(void)

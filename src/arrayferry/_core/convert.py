@@ -130,8 +130,7 @@ class Converter:
 
     def walker(self, slots: Sequence[Slot], repack: Callable[[Any], Any] = tuple, table: Any = None) -> Any:
         """Return a walker that converts boxes with these slots, by another table if there is one."""
-        walker = walk.Walker if speedups is None else speedups.Walker
-        return walker(self.handlers if table is None else table, slots, repack, self.target.guard)
+        return Walker(self.handlers if table is None else table, slots, repack, self.target.guard)
 
     @property
     def device_name(self) -> Any:
@@ -205,10 +204,9 @@ def _attributes_of(value: Any) -> list[Any]:
 # The most objects that are looked at in the attributes of one.
 _MANY = 100
 
-# What the walk in C shares with the one in Python: it looks for what it needs by name.
+# The walk in C looks by name for what it shares with the one in Python.
 for_c = {**vars(ownership), **vars(containers), **vars(walk), "Route": Route}
-if speedups is not None:
-    speedups.configure(for_c)
+Walker: Any = walk.Walker if speedups is None else partial(speedups.Walker, speedups.configure(for_c))
 
 
 class ArrayConverter(Converter):
