@@ -593,7 +593,7 @@ def test_the_agent_may_delete_what_it_is_given() -> None:
 
 
 def test_seeds_of_more_than_32_bits_are_those_of_jax() -> None:
-    from arrayferry.envs._engine import keys_of
+    from arrayferry.envs._keys import keys_of
 
     seeds = [0, 5, 2**32 + 5, 2**40, np.int64(7)]
     for wide in False, True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def test_trees_arrive_as_they_were(split: Any, monkeypatch: pytest.MonkeyPatch) 
         "large": np.ones(1 << 15, np.float32),
     }
     second = (np.array([[True], [False]]), np.arange(3, dtype=np.int32), None)
-    packed = jax.jit(PackedArrays.of)(first, second)
+    packed = jax.jit(partial(PackedArrays.of, packed=2))(first, second)
     for index, tree in enumerate((first, second)):
         found = packed.read(index)
         jax.tree.map(np.testing.assert_array_equal, found, tree)
@@ -66,7 +67,7 @@ def test_trees_arrive_as_they_were(split: Any, monkeypatch: pytest.MonkeyPatch) 
 
 def test_typed_keys_stay_arrays_of_jax() -> None:
     key = jax.random.key(0)
-    found, number = jax.jit(lambda key: PackedArrays.of((key, jnp.int32(3))))(key).read(0)
+    found, number = jax.jit(lambda key: PackedArrays.of((key, jnp.int32(3)), packed=1))(key).read(0)
     assert (found == key, number) == (True, 3)
 
 

@@ -27,6 +27,7 @@ class LazyModule:
 if TYPE_CHECKING:
     import array_api_strict as xp
     import jax
+    import jax.numpy as jnp
     import mlx.core as mx
     import paddle
     import tensordict
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 else:
     xp = LazyModule("array_api_strict")
     jax = LazyModule("jax")
+    jnp = LazyModule("jax.numpy")
     mx = LazyModule("mlx.core")
     paddle = LazyModule("paddle")
     tensordict = LazyModule("tensordict")

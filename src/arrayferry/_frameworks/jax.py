@@ -33,7 +33,8 @@ from arrayferry._frameworks._jax_private import faster as faster  # these four f
 from arrayferry._frameworks._jax_private import has_started as has_started
 from arrayferry._frameworks._jax_private import mapped_axes as mapped_axes
 from arrayferry._frameworks._jax_shardings import has_mesh as has_mesh
-from arrayferry._frameworks._lazy import jax
+from arrayferry._frameworks._lazy import jax as jax  # these two, too
+from arrayferry._frameworks._lazy import jnp as jnp
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 
 # The alignment at which XLA uses memory of the CPU in place instead of copying it.

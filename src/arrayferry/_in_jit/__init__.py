@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from arrayferry._frameworks.jax import jax
 from arrayferry._in_jit.callback import (
     buffers_work,
     by_buffers,
@@ -30,7 +31,6 @@ from arrayferry.errors import NotInstalledError, UnsupportedError
 
 if TYPE_CHECKING:
     import gymnasium as gym
-    import jax
     from gymnasium.vector import VectorEnv
 
     State = Any
@@ -110,8 +110,6 @@ def in_jit(
 
 
 def _functions(host: Host, callback: Callable[..., Any]) -> tuple[Reset, Step]:
-    import jax
-
     def reset(key: jax.Array, state: jax.Array | None = None) -> tuple[jax.Array, Any]:
         after = jax.numpy.zeros(STATE.shape, STATE.dtype) if state is None else state
         seed = seed_of(key)

@@ -9,13 +9,12 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from importlib import import_module
 from time import monotonic, sleep
 from typing import Any, NoReturn
 
 import numpy as np
 
-from arrayferry._frameworks.jax import mapped_axes
+from arrayferry._frameworks.jax import jax, mapped_axes
 from arrayferry._in_jit.declared import Array, Leaf
 from arrayferry.errors import UnsupportedError
 
@@ -73,8 +72,6 @@ def stop_rollouts_at_exit() -> None:
 
 def _stop_rollouts() -> None:
     global _stopped
-    import jax
-
     with suppress(Exception):
         jax.effects_barrier()  # type: ignore[no-untyped-call]  # this thread's own, which JAX waits for anyway
     start = now = monotonic()
@@ -90,9 +87,9 @@ def _on_host(function: Function) -> Callable[[list[Array], list[Array]], None]:
 
     XLA's threads do not have the setting of a `with jax.enable_x64(...)` around the code.
     """
-    import jax
-
     number, config, is_wide = id(function), jax.config, jax.config.jax_enable_x64  # type: ignore[attr-defined]
+    before_0_8: Any = jax.experimental
+    enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else before_0_8.enable_x64
 
     def run(outs: list[Array], args: list[Array]) -> None:
         if not hasattr(_thread, "is_kept"):
@@ -105,10 +102,7 @@ def _on_host(function: Function) -> Callable[[list[Array], list[Array]], None]:
             if config.jax_enable_x64 == is_wide:  # type: ignore[attr-defined]
                 function(outs, *args)
             else:
-                own: Any = (
-                    jax if hasattr(jax, "enable_x64") else import_module("jax.experimental")
-                )  # before 0.8
-                with own.enable_x64(is_wide):
+                with enable_x64(is_wide):
                     function(outs, *args)
         finally:
             _last[number] = monotonic()
@@ -119,19 +113,13 @@ def _on_host(function: Function) -> Callable[[list[Array], list[Array]], None]:
 # ---- the callbacks -------------------------------------------------------------------------------------
 
 
-def _refuse_mapped(name: str) -> None:
-    """Refuse to be traced under `pmap` or `shard_map`."""
+def guarded(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a call in compiled code that has no gradient, and refuses to be batched or mapped."""
+    from jax.custom_derivatives import SymbolicZero
+
     if mapped_axes():
         what = f"{name} cannot be under pmap or shard_map: there is one environment, not one for each device"
         raise UnsupportedError(what, "call it outside of them, in jit, and pass on what it returns")
-
-
-def guarded(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a call in compiled code that has no gradient, and refuses to be batched."""
-    import jax
-    from jax.custom_derivatives import SymbolicZero
-
-    _refuse_mapped(name)
 
     @jax.custom_batching.custom_vmap
     def unbatched(*args: Any) -> Any:  # not around the callback: JAX before 0.8.3 drops an unused one
@@ -145,25 +133,19 @@ def guarded(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
     called = jax.custom_jvp(lambda *args: call(*unbatched(*args)))
 
     def derive(primals: Any, tangents: Any) -> Any:
-        if not all(isinstance(one, SymbolicZero) for one in jax.tree.leaves(tangents)):
+        if not all(isinstance(tangent, SymbolicZero) for tangent in jax.tree.leaves(tangents)):
             hint = "jax.lax.stop_gradient(action)"
             raise UnsupportedError(f"{name} has no gradient: it runs outside of JAX", hint)
-        found = called(*primals)
-        return found, jax.tree.map(lambda leaf: np.zeros(leaf.shape, _tangent_dtype(leaf.dtype)), found)
+        results = called(*primals)
+        kinds = [leaf.dtype if leaf.dtype.kind == "f" else jax.dtypes.float0 for leaf in results]
+        return results, [np.zeros(leaf.shape, kind) for leaf, kind in zip(results, kinds)]
 
     called.defjvp(derive, symbolic_zeros=True)
     return called
 
 
-def _tangent_dtype(dtype: np.dtype[Any]) -> Any:
-    import jax
-
-    return dtype if dtype.kind == "f" else jax.dtypes.float0
-
-
 def via_io_callback(function: Function, declared: list[Leaf], *args: Any) -> Any:
     """Call a function on the host by JAX's public callback."""
-    import jax
     from jax.experimental import io_callback
 
     run = _on_host(function)
@@ -205,15 +187,12 @@ def by_buffers(function: Function, declared: list[Leaf], *args: Any) -> Any:
 
 
 def _structs(declared: list[Leaf]) -> list[Any]:
-    import jax
-
     return [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in declared]  # type: ignore[no-untyped-call]
 
 
 @cache
 def buffers_work() -> bool:
     """Return whether `buffer_callback`, which is experimental, does what we need here."""
-    import jax
 
     def count(outs: list[Array], old: Array, value: Array) -> None:
         outs[0][...] = old + np.uint32(1)

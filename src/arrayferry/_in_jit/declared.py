@@ -13,6 +13,7 @@ from gymnasium import spaces
 from arrayferry._core.dtypes import canonical_bools, cast_exactly, halved, is_known, promotes
 from arrayferry._core.registry import describe
 from arrayferry._core.walk import key_text
+from arrayferry._frameworks.jax import jax
 from arrayferry.errors import NarrowingError, UnsupportedError
 from arrayferry.spaces.structure import subspaces
 
@@ -56,8 +57,6 @@ class Leaf(NamedTuple):
 
     def checked(self, value: Any, hint: str) -> Any:
         """Return an array of JAX; refuse another shape, or a kind that this dtype does not hold."""
-        import jax
-
         if isinstance(value, (bool, int, float, complex)):  # under `jax.disable_jit`
             value = jax.numpy.asarray(value)
         if getattr(value, "shape", None) != self.shape or not promotes(value.dtype, self.dtype):
@@ -106,8 +105,6 @@ def part_of_array(path: str, shape: tuple[int, ...], dtype: Any) -> Part:
 
 def part_of_example(path: str, *examples: Any) -> Part:
     """Declare values with at least the parts of the first example, in dtypes that hold all examples."""
-    import jax
-
     form: Any
     keyed, form = jax.tree_util.tree_flatten_with_path(examples[0])
     paths = [path + jax.tree_util.keystr(keys) for keys, _ in keyed]
@@ -176,6 +173,4 @@ def part_of_space(path: str, space: spaces.Space[Any]) -> Part:
 
 
 def _jax_dtype(dtype: Any) -> np.dtype[Any]:
-    import jax
-
     return np.dtype(jax.dtypes.canonicalize_dtype(dtype))

@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium.vector import SyncVectorEnv
 
 from arrayferry._core.registry import describe
+from arrayferry._frameworks.jax import jax
 from arrayferry._in_jit.declared import Array, Leaf
 from arrayferry.envs.adapters import adapter_of
 from arrayferry.errors import UnsupportedError
@@ -29,8 +30,6 @@ _CHANGING = ("step", "reset", "call", "call_async", "run_on")
 
 def seed_of(key: Any) -> Any:
     """Return the seed that a key gives."""
-    import jax
-
     try:
         return jax.random.bits(key, (), "uint32") >> 1
     except (TypeError, ValueError) as error:

@@ -16,9 +16,12 @@ from gymnasium.vector.utils import batch_space
 from arrayferry._boundary.autoreset import final_of, mask_of, masked_infos
 from arrayferry._boundary.seeds import seeds_of
 from arrayferry._core.messages import refuse_choice
-from arrayferry.envs._engine import Engine, Outcome, copied, keys_of, select
+from arrayferry._frameworks.jax import jax, jnp
+from arrayferry.envs._engine import Engine
+from arrayferry.envs._keys import keys_of
 from arrayferry.envs._packing import PackedArrays, read_small
-from arrayferry.envs._spaces import as_action, members_of, untraced
+from arrayferry.envs._spaces import as_action, members_of
+from arrayferry.envs._trees import copied, select, untraced
 
 __all__ = ["JaxEnvBase", "JaxEnv", "JaxVectorEnv"]
 
@@ -26,13 +29,14 @@ __all__ = ["JaxEnvBase", "JaxEnv", "JaxVectorEnv"]
 class JaxEnvBase:
     """What single, vector and parallel environments share: the carry, and how it is kept and shown."""
 
-    def _take(self, engine: Engine, render_mode: str | None, **options: Any) -> None:
+    def __init__(self, engine: Engine, render_mode: str | None, **options: Any) -> None:
         interface = engine.interface
         modes = [] if interface.render is None else [interface.render_mode]
         if render_mode is not None:
             refuse_choice("render_mode", render_mode, *modes)
         self._engine = engine
         self._leaves: tuple[Any, ...] | None = None  # the carry, from the first reset on
+        self._is_for_host = False
         self.render_mode = render_mode
         self.metadata: dict[str, Any] = {"render_modes": modes, "jax": True, **options}
         arguments = {"env": engine.env, "max_episode_steps": engine.max_episode_steps}
@@ -48,6 +52,15 @@ class JaxEnvBase:
             disable_env_checker=True,
         )
 
+    def read_on_host(self) -> None:
+        """Let resets and steps return small arrays in NumPy, if JAX computes on the host anyway."""
+        self._is_for_host = jax.default_backend() == "cpu"
+
+    def _valid(self) -> tuple[Any, ...] | None:
+        """Return the carry; None if there is none yet, or if a step took it over and failed."""
+        leaves = self._leaves
+        return None if leaves is None or leaves[-1].is_deleted() else leaves
+
     def _carried(self, what: str) -> tuple[Any, ...]:
         self._engine.refuse_changes()
         if (leaves := self._valid()) is None:
@@ -55,29 +68,30 @@ class JaxEnvBase:
             raise gym.error.ResetNeeded(f"{why}call reset() before {what}")
         return leaves
 
-    def _valid(self) -> tuple[Any, ...] | None:
-        """Return the carry; None if there is none yet, or if a step took it over and failed."""
-        leaves = self._leaves
-        return None if leaves is None or leaves[-1].is_deleted() else leaves
-
-    def _start(self, keys: Any) -> tuple[Any, Any]:
-        """Begin new episodes; the present ones go on if that fails."""
-        leaves, obs, info = self._engine.start(keys)
-        untraced(leaves[-1])
-        self._leaves = leaves
-        return obs, info
-
     def _keys(self, seeds: Sequence[int | None]) -> Any:
         """Return a key for each environment: from its seed, or else the one that it has."""
         self._engine.refuse_changes()
         if (leaves := self._valid()) is None:
             drawn = self.np_random.integers(2**32, size=len(seeds))  # type: ignore[attr-defined]
             return keys_of([drawn[i] if seed is None else seed for i, seed in enumerate(seeds)])
-        # Copied, because a reset may take over the carry.
         keys = np.array(self._engine.keys_in(leaves)).reshape(-1, 2)
         if given := [i for i, seed in enumerate(seeds) if seed is not None]:
             keys[given] = keys_of([seeds[i] for i in given])
         return keys
+
+    def _begin(self, leaves: tuple[Any, ...], obs: Any, info: Any) -> tuple[Any, Any]:
+        """Take what a reset has returned; the present episodes go on if that failed."""
+        untraced(leaves[-1])
+        self._leaves = leaves
+        return read_small((obs, info)) if self._is_for_host else (obs, info)
+
+    def _advance(self, leaves: tuple[Any, ...], action: Any) -> tuple[Any, PackedArrays]:
+        """Take a step; return what the host always reads, and everything."""
+        step = self._engine.step_for_host if self._is_for_host else self._engine.step
+        leaves, results = step(leaves, action)
+        status = results.read(0)  # which raises if the step has failed
+        self._leaves = leaves
+        return status, results
 
     @property
     def state(self) -> Any:
@@ -86,7 +100,7 @@ class JaxEnvBase:
 
     def get_state(self) -> Any:
         """Return all that later steps and resets depend on: a copy, as a structure of JAX arrays."""
-        return copied((self._carried("get_state()"), self._last_obs()))
+        return copied(self._carried("get_state()"))
 
     def set_state(self, state: Any) -> None:
         """Go on from a state that `get_state` has returned: everything after it comes again, bit for bit.
@@ -95,10 +109,7 @@ class JaxEnvBase:
             OptionError: the state is not one of such environments.
         """
         self._engine.refuse_changes()
-        self._leaves, self._shown = self._engine.checked_state(state)
-
-    def _last_obs(self) -> Any:
-        return ()
+        self._leaves = self._engine.checked(state)
 
     def __getstate__(self) -> dict[str, Any]:
         # A step reuses the memory of the carry: no two environments may share it.
@@ -123,10 +134,9 @@ class JaxEnv(JaxEnvBase, gym.Env[Any, Any]):
     """
 
     def __init__(self, engine: Engine, render_mode: str | None = None) -> None:
-        self._take(engine, render_mode)
+        super().__init__(engine, render_mode)
         self.observation_space = engine.observation_space
         self.action_space = engine.interface.action_space
-        self._members = members_of(self.action_space)
 
     def reset(
         self, *, seed: int | np.integer[Any] | None = None, options: dict[str, Any] | None = None
@@ -134,22 +144,20 @@ class JaxEnv(JaxEnvBase, gym.Env[Any, Any]):
         """Start an episode; without a seed, the next one in the current sequence."""
         seed = int(seed) if isinstance(seed, np.integer) else seed
         super().reset(seed=seed)
-        obs, info = self._start(self._keys([seed])[0])
-        return obs, info
+        return self._begin(*self._engine.start(self._keys([seed])[0]))
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take a step; the action is a NumPy or JAX array, or a number."""
-        out: Outcome
-        leaves, member = self._carried("step()"), as_action(self._members, action)
-        kept, out = self._engine.step(leaves, member)
-        outside, *scalars = np.asarray(untraced(out.status)).tolist()
-        self._leaves = kept
-        if outside:
+        leaves, member = self._carried("step()"), as_action(self._engine.members, action)
+        (is_refused, reward, terminated, truncated), results = self._advance(leaves, member)
+        if is_refused:
             raise gym.error.InvalidAction(f"the action {action!r} is not in {self.action_space}")
-        if scalars:
-            reward, terminated, truncated = scalars
-            return out.obs, float(reward), bool(terminated), bool(truncated), out.info
-        return out.obs, out.reward, bool(out.terminated), bool(out.truncated), out.info
+        obs, info = results.read(1)
+        if getattr(reward, "shape", None) == ():
+            reward = float(reward)
+        elif not self._is_for_host:
+            reward = jax.tree.map(jnp.asarray, reward)
+        return obs, reward, bool(terminated), bool(truncated), info
 
     def render(self) -> Any:
         """Return what the package draws; None without a `render_mode`."""
@@ -175,7 +183,7 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
 
     def __init__(self, engine: Engine, render_mode: str | None = None) -> None:
         assert engine.num_envs is not None
-        self._take(engine, render_mode, autoreset_mode=engine.autoreset_mode)
+        super().__init__(engine, render_mode, autoreset_mode=engine.autoreset_mode)
         self.num_envs = engine.num_envs
         self.autoreset_mode = engine.autoreset_mode
         self.single_observation_space = engine.observation_space
@@ -184,8 +192,6 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._members = members_of(self.action_space)
         self._all = np.ones(self.num_envs, bool)
-        self._is_for_host = False
-        self._shown: Any = None  # the last observation, or the packed arrays that hold it
 
     def reset(
         self,
@@ -199,29 +205,13 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
         """
         seed = int(seed) if isinstance(seed, np.integer) else seed
         mask = mask_of(options, self.num_envs)
-        leaves = () if mask is None else self._carried("reset() with a reset_mask")
+        leaves = None if mask is None else self._carried("reset() with a reset_mask")
         super().reset(seed=seed if isinstance(seed, int) else None)
         keys = self._keys(seeds_of(seed, self.num_envs))
-        if mask is None:
-            return self._begun(*self._start(keys), self._all)
-        kept, obs, info = self._engine.restart(leaves, self._last_obs(), keys, mask)
-        untraced(kept[-1])
-        self._leaves = kept
-        return self._begun(obs, info, mask)
-
-    def _begun(self, obs: Any, info: dict[str, Any], mask: Any) -> tuple[Any, dict[str, Any]]:
-        import jax
-
-        self._shown = jax.tree.map(copy, obs)  # the caller may delete what it gets
-        if self._is_for_host:
-            obs, info = read_small((obs, info))
-        return obs, masked_infos(info, (mask, info))
-
-    def _last_obs(self) -> Any:
-        return self._shown.read(0).obs if isinstance(self._shown, PackedArrays) else self._shown
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_shown": self._last_obs()}
+        engine = self._engine
+        begun = engine.start(keys) if leaves is None else engine.restart(leaves, keys, mask)
+        obs, info = self._begin(*begun)
+        return obs, masked_infos(info, (self._all if mask is None else mask, info))
 
     def set_state(self, state: Any, mask: Any = None) -> None:
         """Go on from a state that `get_state` has returned, in all environments, or in those of a mask.
@@ -229,66 +219,42 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
         Raises:
             OptionError: the state is not one of as many such environments, or the mask not one for each.
         """
-        if mask is None:
-            return super().set_state(state)
         rows = mask_of({"reset_mask": mask}, self.num_envs)
-        own = self._carried("set_state() with a mask"), self._last_obs()
-        self._leaves, self._shown = select(rows, self._engine.checked_state(state), copied(own))
-        return None
-
-    def read_on_host(self) -> None:
-        """Let resets and steps return small arrays in NumPy, if JAX computes on the host anyway."""
-        import jax
-
-        self._is_for_host = jax.default_backend() == "cpu"
+        own = None if rows is None else self._carried("set_state() with a mask")
+        super().set_state(state)
+        if rows is not None:
+            self._leaves = select(rows, self._leaves, own)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take a step in all environments, with actions in NumPy or JAX."""
-        out: Outcome
         leaves = self._carried("step()")
-        # The actions of environments that are now reset count for nothing.
-        ignored = leaves[-1] if self.autoreset_mode is AutoresetMode.NEXT_STEP else False
-        members = as_action(self._members, actions, ignored=ignored)
-        if self._is_for_host:
-            kept, shown = self._engine.step_for_host(leaves, members)
-            untraced(kept[-1])
-            out = shown.read(0)
-        else:
-            kept, out, shown = self._engine.step(leaves, members)
-            untraced(out.status)
-        any_over, refused, any_done = np.asarray(out.status).tolist()
-        self._leaves = kept
+        members = as_action(self._members, actions, times=leaves[-1])
+        (refused, is_any_over), results = self._advance(leaves, members)
         if refused >= 0:
-            import jax
-
             action = jax.tree.map(lambda leaf: np.asarray(leaf)[refused].tolist(), members)
             what = f"action[{refused}] is {action}, which is not in {self.single_action_space}"
             raise gym.error.InvalidAction(what)
-        if any_done:
+        *values, info = results.read(1)
+        if not is_any_over:
+            return *values, masked_infos(info, (self._all, self._engine.info_shapes[1]))
+        if self.autoreset_mode is AutoresetMode.DISABLED:
             hint = 'reset the environments whose episodes are over: options={"reset_mask": ...}'
             raise gym.error.ResetNeeded(hint)
-        self._shown = shown
-        if any_over and self._is_for_host:
-            over, final = shown.read(1)
-            out = out._replace(over=over, final=final)
-        return out.obs, out.reward, out.terminated, out.truncated, self._infos(out, any_over)
+        return *values, self._infos(info, *results.read(2))
 
-    def _infos(self, out: Outcome, any_over: bool) -> dict[str, Any]:
+    def _infos(self, info: dict[str, Any], over: Any, final: Any) -> dict[str, Any]:
+        """Return the infos of a step in which some environments were reset."""
         from_reset, from_step = self._engine.info_shapes
-        if not any_over:
-            return masked_infos(out.info, (self._all, from_step))
-        over = np.asarray(out.over)
-        infos = masked_infos(out.info, (over, from_reset), (~over, from_step))
-        if out.final is not None:
-            obs, info = out.final
-            final = final_of(obs, masked_infos(info, (over, info)))
-            infos |= {**final, **{f"_{key}": over.copy() for key in final}}
+        over = np.asarray(over)
+        infos = masked_infos(info, (over, from_reset), (~over, from_step))
+        if final is not None:
+            obs, info = final
+            ended = final_of(obs, masked_infos(info, (over, info)))
+            infos |= {**ended, **{f"_{key}": over.copy() for key in ended}}
         return infos
 
     def render(self) -> tuple[Any, ...] | None:
         """Return what the package draws of each environment; None without a `render_mode`."""
-        import jax
-
         draw = self._engine.interface.render
         if draw is None or self.render_mode is None:
             return None

@@ -9,6 +9,8 @@ import numpy as np
 
 from arrayferry._core.framework import Array
 from arrayferry._core.speedups import load
+from arrayferry._frameworks.jax import jax, jnp
+from arrayferry.envs._trees import untraced
 
 __all__ = ["PackedArrays", "read_small"]
 
@@ -39,22 +41,22 @@ class PackedArrays:
         self._words: Any = None
 
     @classmethod
-    def of(cls, *trees: Any) -> PackedArrays:
-        """Pack trees that have at least one small leaf. JAX traces this."""
-        import jax
-        import jax.numpy as jnp
+    def of(cls, *trees: Any, packed: int) -> PackedArrays:
+        """Pack the first few trees, which have at least one small leaf; the others travel as they are.
 
+        JAX traces this.
+        """
         _register()
         words: list[Any] = []
         flags: dict[tuple[int, ...], tuple[int, int, int]] = {}  # by shape: index in `words`, start, next bit
         others: list[Any] = [None]  # a placeholder for the words
         layout, end = [], 0
-        for tree in trees:
+        for number_of_tree, tree in enumerate(trees):
             leaves, structure = jax.tree.flatten(tree)
             places: list[Place] = []
             apart: list[tuple[int, int]] = []
             for i, leaf in enumerate(leaves):
-                if not _is_small(leaf):
+                if number_of_tree >= packed or not _is_small(leaf):
                     apart.append((i, len(others)))
                     others.append(leaf)
                     continue
@@ -63,7 +65,11 @@ class PackedArrays:
                 if bit == 32:
                     number, start, bit, end = len(words), end, 0, end + leaf.size
                     words.append(jnp.uint32(0))
-                bits = leaf.astype(jnp.uint32) << bit if is_flag else _bits(leaf)
+                bits = (
+                    leaf.astype(jnp.uint32) << bit
+                    if is_flag
+                    else jax.lax.bitcast_convert_type(leaf, jnp.uint32)
+                )
                 words[number] = words[number] | bits.reshape(-1)
                 places.append((start, start + leaf.size, leaf.shape, np.dtype(leaf.dtype), bit))
                 if is_flag:
@@ -76,7 +82,7 @@ class PackedArrays:
     def read(self, index: int) -> Any:
         """Return one of the trees, with private NumPy arrays for its small leaves."""
         if self._words is None:
-            self._words = _awaited(self.arrays[0])
+            self._words = _awaited(untraced(self.arrays[0]))
         structure, places, apart = self.layout[index]
         leaves = from_words(self._words, places)
         for i, number in apart:
@@ -98,15 +104,11 @@ def _awaited(words: Any) -> Array:
 
 def read_small(tree: Any) -> Any:
     """Return a tree with private NumPy arrays for its small leaves."""
-    import jax
-
     return jax.tree.map(lambda leaf: np.array(leaf) if _is_small(leaf) else leaf, tree)
 
 
 @cache
 def _register() -> None:
-    import jax
-
     jax.tree_util.register_pytree_node(
         PackedArrays,
         lambda packed: (packed.arrays, packed.layout),
@@ -118,13 +120,6 @@ def _is_small(leaf: Any) -> bool:
     kind = getattr(leaf.dtype, "kind", "")  # a typed key has none
     is_word = kind == "b" or (kind in ("i", "u", "f") and leaf.dtype.itemsize == 4)
     return is_word and leaf.size * 4 <= _LARGE
-
-
-def _bits(leaf: Any) -> Any:
-    import jax
-    import jax.numpy as jnp
-
-    return jax.lax.bitcast_convert_type(leaf, jnp.uint32)
 
 
 def _from_words(words: Array, places: list[Place]) -> list[Any]:

@@ -9,9 +9,10 @@ import numpy as np
 from gymnasium.utils import seeding
 from pettingzoo import ParallelEnv
 
-from arrayferry.envs._engine import Engine, Outcome
+from arrayferry._frameworks.jax import jax
+from arrayferry.envs._engine import Engine
 from arrayferry.envs._environments import JaxEnvBase
-from arrayferry.envs._spaces import as_action, first_member, members_of, untraced
+from arrayferry.envs._spaces import as_action, first_member
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.structure import subspaces
 
@@ -32,7 +33,7 @@ class JaxParallelEnv(JaxEnvBase, ParallelEnv):  # type: ignore[misc]  # PettingZ
     np_random = property(lambda self: seeding.np_random()[0])  # PettingZoo's environments have none
 
     def __init__(self, engine: Engine) -> None:
-        self._take(engine, None)
+        super().__init__(engine, None)
         self.spec = None  # Gymnasium's `make` cannot make PettingZoo's environments
         self.metadata["name"] = engine.interface.name
         self.possible_agents = list(engine.interface.agents)
@@ -44,9 +45,8 @@ class JaxParallelEnv(JaxEnvBase, ParallelEnv):  # type: ignore[misc]  # PettingZ
         self.observation_spaces: dict[str, spaces.Space[Any]] = subspaces(engine.observation_space)
         members: Any = engine.interface.action_space
         self.action_spaces: dict[str, spaces.Space[Any]] = dict(members.spaces)
-        self._members = members_of(engine.interface.action_space)
         # The package still wants an action from an agent that has left.
-        self._no_action = {agent: first_member(space) for agent, space in self.action_spaces.items()}
+        self._no_actions = first_member(engine.members)
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
         """Return the space of an agent's observations."""
@@ -64,42 +64,38 @@ class JaxParallelEnv(JaxEnvBase, ParallelEnv):  # type: ignore[misc]  # PettingZ
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Start an episode; without a seed, the next one in the current sequence."""
-        obs, info = self._start(self._keys([seed])[0])
+        obs, info = self._begin(*self._engine.start(self._keys([seed])[0]))
         self.agents = list(self.possible_agents)
         return obs, self._infos(info)
 
     def step(self, actions: dict[str, Any]) -> tuple[Any, ...]:
         """Take a step with an action for each live agent; those whose episodes are over leave."""
-        out: Outcome
         leaves = self._carried("step()")
         if not self.agents:
             raise gym.error.ResetNeeded("the episode is over: call reset()")
         whole = {agent: self._action(agent, actions) for agent in self.possible_agents}
-        kept, out = self._engine.step(leaves, whole)
-        is_outside = np.asarray(untraced(out.status)).any()
-        self._leaves = kept
-        if is_outside:
+        (is_refused, *values), results = self._advance(leaves, whole)
+        if is_refused:
             raise gym.error.InvalidAction(f"an action of {actions!r} is not in its agent's action space")
-        obs = {agent: out.obs[agent] for agent in self.agents}
-        rewards, terminated, truncated = map(self._by_agent, (out.reward, out.terminated, out.truncated))
-        infos = self._infos(out.info)
+        observations, info = results.read(1)
+        obs = {agent: observations[agent] for agent in self.agents}
+        rewards, terminated, truncated = map(self._by_agent, values)
+        infos = self._infos(info)
         self.agents = [agent for agent in self.agents if not (terminated[agent] or truncated[agent])]
         return obs, rewards, terminated, truncated, infos
 
     def _action(self, agent: str, actions: dict[str, Any]) -> Any:
         if agent not in self.agents:
-            return self._no_action[agent]
+            return self._no_actions[agent]
         if agent not in actions:
             raise gym.error.InvalidAction(f"there is no action for {agent}")
-        return as_action(self._members[agent], actions[agent], f"action[{agent!r}]")
+        return as_action(self._engine.members[agent], actions[agent], f"action[{agent!r}]")
 
     def _by_agent(self, values: Any) -> dict[str, Any]:
         by_agent = dict(zip(self.possible_agents, np.asarray(values).tolist(), strict=True))
         return {agent: by_agent[agent] for agent in self.agents}
 
     def _infos(self, info: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        import jax
-
         masks = info.pop("action_mask") if isinstance(info.get("action_mask"), dict) else {}
         infos = {agent: jax.tree.map(lambda leaf: leaf, info) for agent in self.agents}
         for agent in masks.keys() & infos.keys():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
@@ -10,74 +11,82 @@ from gymnasium import spaces
 
 from arrayferry._core.dtypes import kind_of
 from arrayferry._core.messages import with_article
+from arrayferry._frameworks.jax import jax, jnp
+from arrayferry.envs._trees import untraced
 from arrayferry.errors import UnsupportedError
-from arrayferry.spaces.structure import subspaces
 
-__all__ = [
-    "as_action",
-    "first_member",
-    "from_gymnax",
-    "is_outside",
-    "members_of",
-    "shape_of",
-    "space_of",
-    "untraced",
-]
+__all__ = ["as_action", "first_member", "from_gymnax", "is_outside", "members_of", "space_of"]
+
+
+@dataclass(frozen=True)
+class Member:
+    """What a space without parts takes, as JAX has it: arrays of one shape and dtype.
+
+    Attributes:
+        shape: of a member.
+        dtype: of a member.
+        limits: the least and the greatest member, inclusive; None for a Box, whose bounds are left to the
+            environment, as in Gymnasium.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    limits: tuple[Any, Any] | None
 
 
 def members_of(space: spaces.Space[Any]) -> Any:
-    """Return the shapes and dtypes of a space's members as JAX has them, in the structure of a member."""
-    import jax
-
+    """Return what a space takes, in the structure of its members."""
     if isinstance(space, spaces.Dict):
-        return {key: members_of(one) for key, one in space.spaces.items()}
+        return {key: members_of(part) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(map(members_of, space.spaces))
     if kind_of(space.dtype) not in "biufc":
         what = f"members of {space} are not arrays of numbers"
         raise UnsupportedError(what, "JAX takes Box, Discrete, MultiDiscrete, MultiBinary, Dict and Tuple")
-    return shape_of(space.shape or (), jax.dtypes.canonicalize_dtype(space.dtype))
+    dtype: Any = jax.dtypes.canonicalize_dtype(space.dtype)
+    limits: Any = None
+    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+        first = np.asarray(space.start, np.int64)
+        last = first + (space.n if isinstance(space, spaces.Discrete) else space.nvec) - 1
+        limits = first.astype(dtype), np.minimum(last, np.iinfo(dtype).max).astype(dtype)
+    elif isinstance(space, spaces.MultiBinary):
+        limits = 0, 1
+    return Member(space.shape or (), dtype, limits)
 
 
-def first_member(space: spaces.Space[Any]) -> Any:
-    """Return the first member of a discrete space; for other spaces, zeros."""
-    if isinstance(space, spaces.Dict):
-        return {key: first_member(one) for key, one in space.spaces.items()}
-    if isinstance(space, spaces.Tuple):
-        return tuple(map(first_member, space.spaces))
-    members = members_of(space)
-    start = space.start if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)) else 0
-    return np.full(members.shape, start, members.dtype)
+def first_member(members: Any) -> Any:
+    """Return the first member of a discrete space; for a Box, zeros."""
+    first: Any = lambda leaf: np.full(leaf.shape, leaf.limits[0] if leaf.limits else 0, leaf.dtype)  # noqa: E731
+    return jax.tree.map(first, members)
 
 
-def shape_of(shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return JAX's record of a shape and a dtype, which has no type hints."""
-    import jax
+def is_outside(members: Any, action: Any) -> Any:
+    """Return whether any discrete action is out of range. JAX traces this."""
+    pairs = zip(jax.tree.leaves(members), jax.tree.leaves(action))
+    limited = [(array, *leaf.limits) for leaf, array in pairs if leaf.limits is not None]
+    return jnp.asarray([((array < low) | (array > high)).any() for array, low, high in limited], bool).any()
 
-    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
 
+def as_action(members: Any, action: Any, path: str = "action", times: Any = 0) -> Any:
+    """Return an action as arrays of its members' shapes and dtypes.
 
-def as_action(members: Any, action: Any, path: str = "action", ignored: Any = False) -> Any:
-    """Return an action as arrays of its members' shapes and dtypes; `ignored` rows may have any values.
-
-    They may be the caller's own: a step has read them when it returns, because it waits for its status.
+    Rows whose time is negative, which wait for a reset, may have any values. The arrays may be the caller's
+    own: a step has read them when it returns, because it waits for its status.
 
     Raises:
         gymnasium.error.InvalidAction: if it has another structure, shape or kind, or does not fit the dtype.
     """
-    import jax
-
     if isinstance(members, dict):
         if not hasattr(action, "keys") or set(action) != set(members):
             raise gym.error.InvalidAction(f"{path}: {action!r} is not a dict of {', '.join(members)}")
-        return {key: as_action(one, action[key], f"{path}[{key!r}]", ignored) for key, one in members.items()}
+        return {key: as_action(one, action[key], f"{path}[{key!r}]", times) for key, one in members.items()}
     if isinstance(members, tuple):
         if not hasattr(action, "__len__"):
             raise gym.error.InvalidAction(f"{path}: {action!r} is not a tuple of {len(members)}")
         if len(action) != len(members):
             raise gym.error.InvalidAction(f"{path}: {len(action)} parts arrived, {len(members)} are expected")
         pairs = enumerate(zip(members, action))
-        return tuple(as_action(*pair, f"{path}[{i}]", ignored) for i, pair in pairs)
+        return tuple(as_action(*pair, f"{path}[{i}]", times) for i, pair in pairs)
     if isinstance(action, (int, np.integer)) and members.shape == () and members.dtype.kind in "iu":
         limits = np.iinfo(members.dtype)
         if limits.min <= action <= limits.max:
@@ -92,38 +101,9 @@ def as_action(members: Any, action: Any, path: str = "action", ignored: Any = Fa
         raise gym.error.InvalidAction(f"{path}: {array.dtype} arrived, {members.dtype} is expected")
     cast = array.astype(members.dtype)
     fits: Any = cast.dtype.kind not in "iu" or cast == array
-    if not (np.all(fits) or (np.asarray(fits).T | np.asarray(ignored)).all()):
+    if not (np.all(fits) or (np.asarray(fits).T | (np.asarray(times) < 0)).all()):
         raise gym.error.InvalidAction(f"{path}: a value does not fit {members.dtype}")
     return cast
-
-
-def untraced(array: Any) -> Any:
-    """Return an array, unless it stands for one in a function that JAX traces."""
-    import jax.core  # `from jax.core import` would take ten times as long
-
-    if isinstance(array, jax.core.Tracer):
-        what = "an environment was reset or stepped in a function that JAX traces"
-        raise UnsupportedError(what, "call it outside, or use arrayferry.in_jit")
-    return array
-
-
-def is_outside(space: spaces.Space[Any], action: Any) -> Any:
-    """Return whether any discrete action is out of range. JAX traces this.
-
-    The bounds of a Box are left to the environment, as in Gymnasium.
-    """
-    import jax.numpy as jnp
-
-    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
-        sizes = space.n if isinstance(space, spaces.Discrete) else space.nvec
-        first = np.asarray(space.start, np.int64)
-        last = np.minimum(first + sizes - 1, np.iinfo(action.dtype).max).astype(action.dtype)
-        outside = [((action < first.astype(action.dtype)) | (action > last)).any()]
-    elif isinstance(space, spaces.MultiBinary):
-        outside = [((action < 0) | (action > 1)).any()]
-    else:
-        outside = [is_outside(one, action[key]) for key, one in subspaces(space).items()]
-    return jnp.asarray(outside, bool).any()
 
 
 def space_of(array: Any, like: spaces.Space[Any] | None = None, path: str = "obs") -> spaces.Space[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from gymnasium import spaces
 
+from arrayferry._frameworks.jax import jnp
 from arrayferry.envs._interface import Interface, unlimited
 from arrayferry.envs._spaces import from_gymnax
 
@@ -25,8 +26,6 @@ def interface(env: Any, params: Any) -> Interface:
         return state, {agent: obs[agent] for agent in agents}, _masks(env, state)
 
     def step(key: Any, state: Any, actions: Any) -> tuple[Any, Any, Any, Any, Any, dict[str, Any]]:
-        import jax.numpy as jnp
-
         *_, ends, _ = endless.step_env(key, state, actions)
         obs, state, rewards, dones, infos = env.step_env(key, state, actions)
         done, ended = (jnp.stack([of[agent] | of["__all__"] for agent in agents]) for of in (dones, ends))

@@ -10,7 +10,7 @@ from gymnasium.vector import VectorEnv
 from arrayferry._core.convert import Namespace
 from arrayferry._core.messages import refuse_unknown
 from arrayferry._core.registry import find_framework
-from arrayferry.envs import JaxVectorEnv
+from arrayferry.envs import JaxEnv, JaxVectorEnv
 from arrayferry.envs.adapters import adapter_of
 from arrayferry.envs.hints import describe_argument, hint_for
 from arrayferry.envs.opening import open_environment
@@ -74,6 +74,8 @@ if TYPE_CHECKING:
 
 
 __all__ = ["wrap"]
+
+_IN_JAX = JaxEnv, JaxVectorEnv
 
 
 @overload
@@ -207,7 +209,7 @@ def wrap(
     if env is not given:  # nobody else sees what it returns
         if isinstance(env, SimulatorVectorEnv):
             env.leave_copies_to_wrapper()
-        elif isinstance(env, JaxVectorEnv) and copy is not False and find_framework(to).name != "jax":
+        elif copy is not False and find_framework(to).name != "jax" and isinstance(env, _IN_JAX):
             env.read_on_host()
     return _wrapper_for(kind)(env, env_xp, to, target_device=device, **options)
 
