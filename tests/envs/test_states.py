@@ -4,17 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
 import arrayferry
-from arrayferry.envs import as_gymnasium
+from arrayferry.envs import Interface, as_gymnasium, as_parallel, register_environment
 
 jax = pytest.importorskip("jax")
 cartpole = pytest.importorskip("gymnasium.envs.phys2d.cartpole")
 
 MODES = ["NextStep", "SameStep", "Disabled"]
+
+
+class Relay:
+    """Two agents, one of whom leaves after the first step; rewards count the steps."""
+
+
+def relay(env: Relay, params: Any) -> Interface:
+    def step(key: Any, time: Any, action: Any) -> Any:
+        time = time + 1
+        over = np.array([True, False])
+        return time, dict.fromkeys("ab", time), np.ones(2) * time, over, over & False, {}
+
+    actions = gym.spaces.Dict(dict.fromkeys("ab", gym.spaces.Discrete(2)))
+    return Interface(lambda key: (0, dict.fromkeys("ab", 0), {}), step, None, actions, agents=("a", "b"))
+
+
+register_environment(Relay, relay)
 
 
 def make(count: int | None = None, mode: str = "SameStep") -> Any:
@@ -113,3 +131,31 @@ def test_masks_are_checked() -> None:
     state = envs.get_state()
     with pytest.raises(arrayferry.errors.OptionError, match="pass 3 bools"):
         envs.set_state(state, [True, False])
+
+
+@pytest.mark.parametrize("name", ["get_state", "set_state"])
+def test_other_environments_have_no_state_to_give(name: str) -> None:
+    envs = arrayferry.wrap(gym.make_vec("CartPole-v1", num_envs=2), "numpy")
+    assert not hasattr(envs, name)
+    with pytest.raises(arrayferry.FerryError, match=rf"has no {name}\(\)[\s\S]*Hint: use copy.deepcopy"):
+        getattr(envs, name)
+
+
+def test_agents_that_have_left_come_back() -> None:
+    """The state of an environment with many agents says which of them are still there."""
+    pytest.importorskip("pettingzoo")
+    env = as_parallel(Relay())
+    env.reset(seed=0)
+    everyone, state = dict.fromkeys("ab", 0), env.get_state()
+    first = env.step(everyone)
+    assert env.agents == ["b"]
+    later = env.get_state()
+    for other in env, as_parallel(Relay()):
+        other.set_state(state)
+        assert other.agents == ["a", "b"]
+        assert other.step(everyone) == first
+        other.set_state(later)
+        assert other.agents == ["b"]
+        assert other.step({"b": 0})[1] == {"b": 2.0}
+    with pytest.raises(arrayferry.errors.OptionError, match="not a state of Environment"):
+        env.set_state(state[0])

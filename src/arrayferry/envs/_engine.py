@@ -81,7 +81,7 @@ class Engine:
         self.start, self.restart = jax.jit(self._start), jax.jit(self._restart)
         self.step = jax.jit(partial(self._step, False), donate_argnums=0)
         self.step_for_host = jax.jit(partial(self._step, True), donate_argnums=0)
-        self._world_state = jax.jit(self.interface.world_state or (lambda state: None))
+        self.world_state = self.interface.world_state and jax.jit(self.interface.world_state)
         # Until something large has been freed once, glibc may return a step's memory to the system after each
         # step, which then takes three times as long. Nothing writes to this array, so it occupies no memory.
         np.empty(8 << 20, np.uint8)
@@ -107,7 +107,8 @@ class Engine:
 
     # ---- the carry ----------------------------------------------------------------------------------------
 
-    def _whole(self, leaves: Leaves) -> Carry:
+    def whole(self, leaves: Leaves) -> Carry:
+        """Return the carry of which these are the arrays."""
         carry: Carry = jax.tree.unflatten(self._structure, leaves)
         return carry
 
@@ -127,20 +128,6 @@ class Engine:
             raise OptionError(what, "pass what get_state() of such environments has returned")
         leaves: Leaves = copied(state)
         return leaves
-
-    def keys_in(self, leaves: Leaves) -> Any:
-        """Return the key of each environment, from which its next reset derives."""
-        return self._whole(leaves).key
-
-    def state_of(self, leaves: Leaves) -> Any:
-        """Return a copy of the package's state, which later steps leave alone."""
-        return copied(self._whole(leaves).state)
-
-    def world_state(self, leaves: Leaves) -> Any:
-        """Return the package's state for all agents; it may be a part of the state, so that is copied."""
-        if self.interface.world_state is None:
-            raise NotImplementedError(f"{self.interface.name} has no state for all agents")
-        return self._world_state(self.state_of(leaves))
 
     # ---- one environment ----------------------------------------------------------------------------------
 
@@ -168,13 +155,13 @@ class Engine:
     def _restart(self, leaves: Leaves, keys: Any, mask: Any) -> tuple[Leaves, Any, Any]:
         """Reset some environments; the others go on."""
         fresh, _, info = self._begin_all(keys)
-        carry = select(mask, fresh, self._whole(leaves))
+        carry = select(mask, fresh, self.whole(leaves))
         return tuple(jax.tree.leaves(carry)), carry.obs, info
 
     def _step(self, for_host: bool, leaves: Leaves, actions: Any) -> tuple[Leaves, PackedArrays]:
         """Take a step; the first of the trees that it returns is always read by the host, if not all are."""
         advance = self._step_single if self.num_envs is None else self._step_all
-        carry, *trees = advance(self._whole(leaves), actions)
+        carry, *trees = advance(self.whole(leaves), actions)
         return tuple(jax.tree.leaves(carry)), PackedArrays.of(*trees, packed=len(trees) if for_host else 1)
 
     def _step_single(self, before: Carry, action: Any) -> tuple[Any, ...]:

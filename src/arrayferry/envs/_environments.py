@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from copy import copy
+from operator import itemgetter
 from typing import Any
 
 import gymnasium as gym
@@ -74,7 +75,7 @@ class JaxEnvBase:
         if (leaves := self._valid()) is None:
             drawn = self.np_random.integers(2**32, size=len(seeds))  # type: ignore[attr-defined]
             return keys_of([drawn[i] if seed is None else seed for i, seed in enumerate(seeds)])
-        keys = np.array(self._engine.keys_in(leaves)).reshape(-1, 2)
+        keys = np.array(self._engine.whole(leaves).key).reshape(-1, 2)
         if given := [i for i, seed in enumerate(seeds) if seed is not None]:
             keys[given] = keys_of([seeds[i] for i in given])
         return keys
@@ -96,7 +97,7 @@ class JaxEnvBase:
     @property
     def state(self) -> Any:
         """A copy of the package's own state; in a vector environment, of all environments together."""
-        return self._engine.state_of(self._carried("reading the state"))
+        return copied(self._engine.whole(self._carried("reading the state")).state)
 
     def get_state(self) -> Any:
         """Return all that later steps and resets depend on: a copy, as a structure of JAX arrays."""
@@ -258,6 +259,5 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
         draw = self._engine.interface.render
         if draw is None or self.render_mode is None:
             return None
-        leaves, structure = jax.tree.flatten(self.state)
-        rows = ([leaf[i] for leaf in leaves] for i in range(self.num_envs))
-        return tuple(draw(jax.tree.unflatten(structure, row)) for row in rows)
+        state = self.state
+        return tuple(draw(jax.tree.map(itemgetter(i), state)) for i in range(self.num_envs))

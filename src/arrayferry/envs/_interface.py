@@ -16,7 +16,7 @@ from arrayferry.errors import UnsupportedError
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-__all__ = ["NEVER", "Interface", "interface_of", "unlimited", "without"]
+__all__ = ["NEVER", "Interface", "interface_of", "layers", "unlimited", "without"]
 
 # More steps than any episode has; added to another such number, it still fits 32 bits.
 NEVER = 2**30
@@ -102,6 +102,11 @@ def interface_of(env: Any) -> Interface:
         what = f"the function registered for {name} returned {describe_argument(interface)}"
         raise UnsupportedError(what, "let it return an arrayferry.envs.Interface")
     return interface
+
+
+def layers(env: Any, inner: str) -> list[Any]:
+    """Return an environment and what it wraps, from the outside in; `inner` is as for `without`."""
+    return [env, *layers(vars(env)[inner], inner)] if inner in vars(env) else [env]
 
 
 def without(env: Any, inner: str, *wrappers: str) -> Any:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.experimental.functional import FuncEnv
 from gymnasium.vector import VectorEnv
 
 from arrayferry.envs import brax, dm_env, func_env, gymnax, jaxmarl, jumanji, pgx, xminigrid
@@ -81,7 +83,7 @@ _KNOWN: dict[Any, EnvAdapter] = {
     "jumanji:Environment": EnvAdapter("single", interface=jumanji.interface),
     "pgx:Env": EnvAdapter("single", interface=pgx.interface),
     "xminigrid:Environment": EnvAdapter("single", interface=xminigrid.interface),
-    "gymnasium:FuncEnv": EnvAdapter("single", interface=func_env.interface),
+    FuncEnv: EnvAdapter("single", interface=func_env.interface),
     "jaxmarl:MultiAgentEnv": EnvAdapter("parallel", interface=jaxmarl.interface),
     "jaxmarl:JaxMARLWrapper": EnvAdapter(None, hint=_INSIDE),
     # batched simulators; the last two are recognised by what they have, the first by being open already
@@ -100,7 +102,7 @@ _KNOWN: dict[Any, EnvAdapter] = {
     # refused
     "envpool:DMEnvPoolMixin": EnvAdapter(None, hint='make it with envpool.make(id, env_type="gymnasium")'),
     "gym:Env": EnvAdapter(None, hint=_OLD_GYM),
-    "gymnasium:EnvSpec": EnvAdapter(None, hint="make it first, and pass gymnasium.make(spec)"),
+    EnvSpec: EnvAdapter(None, hint="make it first, and pass gymnasium.make(spec)"),
     "stable_baselines3:VecEnv": EnvAdapter(None, hint=_VEC_ENV),
     "torchrl:EnvBase": EnvAdapter(None, hint=_TORCHRL),
 }

@@ -58,7 +58,19 @@ class JaxParallelEnv(JaxEnvBase, ParallelEnv):  # type: ignore[misc]  # PettingZ
 
     def state(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]  # PettingZoo's method
         """Return the package's state for all agents together, if it has one."""
-        return self._engine.world_state(self._carried("state()"))
+        if (world_state := self._engine.world_state) is None:
+            raise NotImplementedError(f"{self.metadata['name']} has no state for all agents")
+        return world_state(super().state)  # of a copy: it may be a part of the state
+
+    def get_state(self) -> Any:
+        """Return all that later steps and resets depend on: a copy of it."""
+        return super().get_state(), np.array([agent in self.agents for agent in self.possible_agents])
+
+    def set_state(self, state: Any) -> None:
+        """Go on from a state that `get_state` has returned: everything after it comes again, bit for bit."""
+        leaves, is_alive = state if isinstance(state, tuple) and len(state) == 2 else (None, None)
+        super().set_state(leaves)
+        self.agents = [agent for agent, alive in zip(self.possible_agents, np.asarray(is_alive)) if alive]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None

@@ -15,7 +15,7 @@ from arrayferry._frameworks.jax import jax, jnp
 from arrayferry.envs._interface import Interface
 from arrayferry.envs._keys import keys_of, threefry
 from arrayferry.envs._spaces import members_of
-from arrayferry.envs._trees import cast, in_dtypes_of, shape_of, strong
+from arrayferry.envs._trees import in_dtypes_of, shape_of, strong
 from arrayferry.errors import UnsupportedError
 
 __all__ = ["Traced"]
@@ -94,7 +94,7 @@ class Traced:
                 where, instead = f"{what}{jax.tree_util.keystr(path)}", "arrays and numbers of JAX's dtypes"
                 raise self._refused(where, leaf, instead) from error
             is_small = type(leaf) is int and 0 <= leaf < 128  # see `_joint_dtype`
-            return array if is_small else cast(array, array.dtype)
+            return array if is_small else in_dtypes_of(array, array)
 
         # Parts of a state or an info may be None; an observation or a reward may not.
         is_none = None if what in ("state", "info") else lambda leaf: leaf is None

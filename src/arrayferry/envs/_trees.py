@@ -8,17 +8,7 @@ from typing import Any
 from arrayferry._frameworks.jax import jax, jnp
 from arrayferry.errors import UnsupportedError
 
-__all__ = [
-    "cast",
-    "copied",
-    "filled",
-    "in_dtypes_of",
-    "select",
-    "shape_of",
-    "strong",
-    "untraced",
-    "zeros_like",
-]
+__all__ = ["copied", "filled", "in_dtypes_of", "select", "shape_of", "strong", "untraced", "zeros_like"]
 
 
 def shape_of(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -31,14 +21,14 @@ def strong(shapes: Any) -> Any:
     return jax.tree.map(lambda leaf: shape_of(leaf.shape, leaf.dtype), shapes)
 
 
-def cast(leaf: Any, dtype: Any) -> Any:
-    """Return an array in a dtype, no longer weakly typed; typed keys stay as they are."""
-    return leaf if jnp.issubdtype(dtype, jax.dtypes.extended) else jax.lax.convert_element_type(leaf, dtype)
-
-
 def in_dtypes_of(like: Any, tree: Any) -> Any:
-    """Return a tree in the dtypes of another."""
-    return jax.tree.map(lambda to, leaf: cast(leaf, to.dtype), like, tree)
+    """Return a tree in the dtypes of another, no longer weakly typed; typed keys stay as they are."""
+
+    def cast(to: Any, leaf: Any) -> Any:
+        is_key = jnp.issubdtype(to.dtype, jax.dtypes.extended)
+        return leaf if is_key else jax.lax.convert_element_type(leaf, to.dtype)
+
+    return jax.tree.map(cast, like, tree)
 
 
 def copied(tree: Any) -> Any:

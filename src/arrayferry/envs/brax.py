@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from arrayferry.envs._interface import Interface, without
+from arrayferry.envs._interface import Interface, layers, without
 from arrayferry.envs.adapters import is_named
 from arrayferry.errors import UnsupportedError
 
@@ -24,8 +25,8 @@ _RANDOMIZING = (
 
 def interface(env: Any, params: Any) -> Interface:
     """Describe an environment from `get_environment` or `create`; its batch size, if any, is the default."""
-    sizes = [getattr(one, "batch_size", None) for one in _layers(env) if is_named(one, *_BATCHING)]
-    if any(is_named(one, *_RANDOMIZING) for one in _layers(env)):
+    sizes = [layer.batch_size for layer in layers(env, "env") if is_named(layer, *_BATCHING)]
+    if any(is_named(layer, *_RANDOMIZING) for layer in layers(env, "env")):
         what = f"{type(env).__name__} randomizes its own batch of models"
         raise UnsupportedError(what, "pass the environment before it is wrapped, and randomize in its reset")
     env = without(env, "env", *_BATCHING, *_RESETTING)
@@ -53,20 +54,10 @@ def interface(env: Any, params: Any) -> Interface:
 
 def playground(env: Any, params: Any) -> Interface:
     """Describe an environment of MuJoCo Playground; its episodes are as long as its configuration says."""
-    from dataclasses import replace
-
-    found = interface(env, params)
-    has_limit = any(is_named(one, "brax:EpisodeWrapper") for one in _layers(env))
+    has_limit = any(is_named(layer, "brax:EpisodeWrapper") for layer in layers(env, "env"))
     length = getattr(getattr(env.unwrapped, "_config", None), "episode_length", None)
     name = f"mujoco_playground/{type(env.unwrapped).__name__}"
-    return replace(found, name=name, max_episode_steps=None if has_limit else length)
-
-
-def _layers(env: Any) -> list[Any]:
-    layers = [env]
-    while "env" in vars(layers[-1]):
-        layers.append(vars(layers[-1])["env"])
-    return layers
+    return replace(interface(env, params), name=name, max_episode_steps=None if has_limit else length)
 
 
 def _plain(obs: Any) -> Any:

@@ -16,7 +16,7 @@ from arrayferry.errors import UnsupportedError
 __all__ = ["Forwarding", "actions_first"]
 
 
-class _BypassError(UnsupportedError, AttributeError):
+class _AbsentError(UnsupportedError, AttributeError):
     """There is no such attribute, as far as `hasattr` is concerned."""
 
 
@@ -35,7 +35,15 @@ class Forwarding:
                     break
                 bypassed.append(layer)
                 layer = layer.env
-            value = getattr(layer, name)
+            try:
+                value = getattr(layer, name)
+            except AttributeError:
+                if name not in ("get_state", "set_state"):
+                    raise
+                what = f"{type(layer).__name__} has no {name}(): only environments written in JAX have it"
+                raise _AbsentError(
+                    what, "use copy.deepcopy or pickle, if the environment allows it"
+                ) from None
             carried = adapter_of(self.env).calls.get(name)
             if carried is None:
                 return value
@@ -52,7 +60,7 @@ def _check_bypassed(name: str, layers: list[Any]) -> None:
     for layer in layers:
         if type(layer).step is not VectorWrapper.step or type(layer).reset is not VectorWrapper.reset:
             what = f"{name} would bypass {type(layer).__name__}, which has only step() and reset()"
-            raise _BypassError(what, "leave that wrapper out, or call step()")
+            raise _AbsentError(what, "leave that wrapper out, or call step()")
 
 
 def actions_first(*args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:

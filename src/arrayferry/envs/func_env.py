@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
+from gymnasium.experimental.functional import FuncEnv
 from gymnasium.vector import AutoresetMode, VectorWrapper
 
 from arrayferry._core.messages import warn_caller
@@ -59,8 +60,6 @@ def _drawing(env: Any, given: tuple[Any, ...]) -> Any:
             screen.append(env.render_init(*given))
         screen[0], frame = env.render_image(state, screen[0], *given)
         return frame
-
-    from gymnasium.experimental.functional import FuncEnv
 
     return None if type(env).render_image is FuncEnv.render_image else draw
 

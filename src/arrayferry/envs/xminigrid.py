@@ -6,7 +6,7 @@ from typing import Any
 
 from gymnasium import spaces
 
-from arrayferry.envs._interface import Interface, without
+from arrayferry.envs._interface import Interface, layers, without
 
 __all__ = ["interface"]
 
@@ -27,16 +27,13 @@ def interface(env: Any, params: Any) -> Interface:
         terminated = timestep.last() & (timestep.discount == 0)
         return timestep, timestep.observation, timestep.reward, terminated, timestep.last() & ~terminated, {}
 
-    inner = env
-    while "_env" in vars(inner):
-        inner = vars(inner)["_env"]
     is_text = getattr(params, "render_mode", None) == "rich_text"
     return Interface(
         reset,
         step,
         None,
         spaces.Discrete(env.num_actions(params)),
-        name=f"xminigrid/{type(inner).__name__}",
+        name=f"xminigrid/{type(layers(env, '_env')[-1]).__name__}",
         render=lambda timestep: env.render(params, timestep),
         render_mode="ansi" if is_text else "rgb_array",
     )
