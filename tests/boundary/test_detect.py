@@ -15,6 +15,7 @@ import pytest
 from gymnasium import spaces
 
 import arrayferry
+from arrayferry._boundary import detect
 from arrayferry.errors import FrameworkWarning
 from arrayferry.wrappers import base
 
@@ -460,7 +461,7 @@ def test_the_first_array_in_the_order_of_the_walk_decides() -> None:
     assert isinstance(env.given[-1], torch.Tensor)
 
 
-def test_what_is_learned_replaces_the_state_as_a_whole() -> None:
+def test_what_is_learned_replaces_the_state_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     env = Holder(observation=torch.zeros(2))
     boundary = arrayferry.wrap(env, "numpy")._boundary
     before = boundary.state
@@ -468,9 +469,14 @@ def test_what_is_learned_replaces_the_state_as_a_whole() -> None:
     assert (before.is_known, before.to_env.framework.name) == (False, "numpy")
     assert (boundary.state.is_known, boundary.state.to_env.framework.name) == (True, "torch")
     known = boundary.state
+    asked: list[Any] = []
+    monkeypatch.setattr(detect, "_is_array", lambda framework, array: asked.append(array))
+    before.convert_step([env.step(torch.zeros(2))])
+    assert asked
+    asked.clear()
     boundary.convert_step([env.step(torch.zeros(2))])
     assert boundary.state is known
-    assert known.convert_step == boundary._answers.convert_step  # nothing is asked any more
+    assert not asked  # nothing is asked any more
 
 
 def test_looking_does_not_keep_what_the_environment_gives_away() -> None:

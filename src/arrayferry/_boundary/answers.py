@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from arrayferry._boundary.detect import FirstArray
+from arrayferry._boundary.detect import ArrayWatch
 from arrayferry._boundary.numbers import each_flag, each_flag_array, each_number, flag_of, number_of
 from arrayferry._boundary.rows import converted_by
 from arrayferry._core.containers import container_of
@@ -47,10 +47,6 @@ class Answers:
         local: converts everything else.
         reward_dtype: the dtype that the reward is cast to, or None.
         scalars: as for `Boundary`.
-
-    Attributes:
-        convert_step: from a list with the only reference to a step's result, to the result for the agent.
-        convert_reset: the same for a reset.
     """
 
     def __init__(
@@ -65,17 +61,16 @@ class Answers:
         self._reward_dtype, self._is_python = reward_dtype, scalars == "python"
         self._warned: set[str] = set()
         self._step_slots = self.step_slots()
-        self.convert_step, self.convert_reset = self.converters()
 
-    def converters(self, first: FirstArray | None = None) -> tuple[Unpack, Unpack]:
-        """Return `convert_step` and `convert_reset`; with `first`, they tell it about the first array."""
+    def converters(self, watch: ArrayWatch | None = None) -> tuple[Unpack, Unpack]:
+        """Return `convert_step` and `convert_reset`; a `watch` sees the arrays that they convert."""
         slots, reset_slots = self._step_slots, [self._observation(), self._info()]
         step: Callable[[Any], Any] = self._checked_step
         reset: Callable[[Any], Any] = partial(checked, "reset", RESET)
         handlers = None
-        if first is not None:
-            slots, reset_slots = [*map(first.slot, slots)], [*map(first.slot, reset_slots)]
-            step, handlers = first.before(step), first.handlers(self.outgoing.decide_handler)
+        if watch is not None:
+            slots, reset_slots = [*map(watch.slot, slots)], [*map(watch.slot, reset_slots)]
+            step, handlers = watch.before(step), watch.handlers(self.outgoing.decide_handler)
         unpack_step = self.outgoing.walker(slots, step, handlers).unpack
         return unpack_step, self.outgoing.walker(reset_slots, reset, handlers).unpack
 

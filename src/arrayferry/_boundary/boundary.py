@@ -19,7 +19,7 @@ from arrayferry._boundary.actions import (
     owner_of_action_space,
 )
 from arrayferry._boundary.answers import Answers, Unpack
-from arrayferry._boundary.detect import FirstArray, arrays_in, suggested_framework
+from arrayferry._boundary.detect import ArrayWatch, arrays_in, suggested_framework
 from arrayferry._boundary.rows import batch_devices, row_reader
 from arrayferry._core.convert import ArrayConverter, Converter, Namespace
 from arrayferry._core.framework import Framework, Placement
@@ -169,10 +169,7 @@ class Boundary:
             owner, to_env, cast, convert_any_action, self._convert_after_refresh, self._reads_at_once
         )
         is_first = not (is_known or has_assumed)
-        step, reset = self._answers.convert_step, self._answers.convert_reset
-        if not is_known:
-            first = FirstArray()
-            step, reset = (first.after(convert, self._learn) for convert in self._answers.converters(first))
+        step, reset = self._answers.converters(None if is_known else ArrayWatch(self._learn))
         return State(
             to_env=to_env,
             is_known=is_known,
@@ -288,14 +285,15 @@ class Boundary:
     def learn_from(self, values: Any) -> None:
         """Learn the framework and the device from what the environment returned, before it is changed."""
         if not self.state.is_known:
-            for framework, array in islice(arrays_in(values), 1):
-                self._learn(framework, source_of(array).device_of(array))
+            for found in islice(arrays_in(values), 1):
+                self._learn(*found)
 
-    def _learn(self, framework: Framework, device: Any) -> None:
+    def _learn(self, framework: Framework, array: Any) -> None:
+        """Use the framework and the device of the first array that the environment returns."""
         state = self.state
         if state.is_known:
             return
-        device = device if self._env_device is None else self._env_device
+        device = source_of(array).device_of(array) if self._env_device is None else self._env_device
         self.state = self._new_state(framework, device, state.action_space)
         assumed = state.to_env.framework.name
         if state.has_assumed and framework.name != assumed:
@@ -318,25 +316,21 @@ class Boundary:
             "reward_dtype": None if self._reward_dtype is None else self._reward_dtype.name,
         }
 
-    def _facts(self) -> dict[str, Any]:
-        """Return the arguments that a spec does not record."""
-        return {
-            "scalars": self._scalars,
-            "known": self._known,
-            "reads_at_once": self._reads_at_once,
-        }
+    def _all_arguments(self) -> dict[str, Any]:
+        facts = {"scalars": self._scalars, "known": self._known, "reads_at_once": self._reads_at_once}
+        return self.arguments() | facts
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Boundary:
-        records: dict[str, Any] = {"target_xp": self.outgoing.framework}  # which need not be registered
+        arguments = self._all_arguments()
+        arguments["target_xp"] = self.outgoing.framework  # which need not be registered
         if self.state.is_known:
-            records["env_xp"] = self.state.to_env.framework
-        env = deepcopy(self._env, memo)
-        copied = type(self)(env, **(self.arguments() | records), **self._facts())
+            arguments["env_xp"] = self.state.to_env.framework
+        copied = type(self)(deepcopy(self._env, memo), **arguments)
         copied.has_answered = self.has_answered
         return copied
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arguments = type(self), self._env, self.arguments(), self._facts()
+        arguments = type(self), self._env, self._all_arguments()
         return _rebuild, arguments, {"has_answered": self.has_answered}
 
 
@@ -358,8 +352,8 @@ def _name_of_device(device: Any) -> Any:
     raise DeviceError(what, "pass its name")
 
 
-def _rebuild(kind: type[Boundary], env: Any, arguments: dict[str, Any], facts: dict[str, Any]) -> Boundary:
+def _rebuild(kind: type[Boundary], env: Any, arguments: dict[str, Any]) -> Boundary:
     for name in (arguments["env_xp"], arguments["target_xp"]):
         if name is not None:
             find_unpickled_framework(name)
-    return kind(env, **arguments, **facts)
+    return kind(env, **arguments)

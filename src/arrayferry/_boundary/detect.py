@@ -19,7 +19,7 @@ from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import Container, Slot
 from arrayferry.errors import FerryError
 
-__all__ = ["FirstArray", "arrays_in", "layers_of", "suggested_framework"]
+__all__ = ["ArrayWatch", "arrays_in", "layers_of", "suggested_framework"]
 
 
 def suggested_framework(env: Any) -> tuple[Framework, Any] | None:
@@ -74,63 +74,46 @@ def _parts(item: Any) -> list[Any]:
     return []
 
 
-class FirstArray:
-    """Looks for an array in what an environment returns while it is converted, which costs little.
+class ArrayWatch:
+    """Watches what an environment returns for arrays while it is converted, which costs little.
 
-    Attributes:
-        framework_and_device: those of the first array; None until there is one.
+    Args:
+        on_array: called with the framework of an array, and the array.
     """
 
-    def __init__(self) -> None:
-        self.framework_and_device: tuple[Framework, Any] | None = None
+    def __init__(self, on_array: Callable[[Framework, Any], None]) -> None:
+        self._on_array = on_array
 
     def handlers(self, decide: Callable[[type], Any]) -> TypeCache:
-        """Return handlers that look at arrays, and then do what `decide(cls)` does."""
+        """Return handlers that watch, and then do what `decide(cls)` does."""
 
-        def decide_looking(cls: type) -> Any:
+        def decide_watching(cls: type) -> Any:
             handler, framework = decide(cls), decide_framework(cls)
             if framework is None or type(handler) is Container:
                 return handler
 
-            def look(array: Any, owned: bool) -> Any:
-                self._look_at(framework, array)
+            def watch(array: Any, owned: bool) -> Any:
+                if _is_array(framework, array):
+                    self._on_array(framework, array)
                 return handler(array, owned)
 
-            return look
+            return watch
 
-        return TypeCache(decide_looking)
+        return TypeCache(decide_watching)
 
     def before(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Return a function that looks into its argument first."""
 
-        def look(value: Any) -> Any:
-            for framework, array in islice(arrays_in(value), 1):
-                self._look_at(framework, array)
+        def watch(value: Any) -> Any:
+            for found in islice(arrays_in(value), 1):
+                self._on_array(*found)
             return function(value)
 
-        return look
+        return watch
 
     def slot(self, slot: Slot) -> Slot:
-        """Return a slot like this one that looks at what is not walked."""
+        """Return a slot like this one that watches what is not walked."""
         return slot if slot.scalar is None else slot._replace(scalar=self.before(slot.scalar))
-
-    def after(
-        self, convert: Callable[[list[Any]], Any], learn: Callable[[Framework, Any], None]
-    ) -> Callable[[list[Any]], Any]:
-        """Return a function that converts, and then calls `learn` if there was an array."""
-
-        def convert_and_learn(box: list[Any]) -> Any:
-            try:
-                return convert(box)
-            finally:
-                if self.framework_and_device is not None:
-                    learn(*self.framework_and_device)
-
-        return convert_and_learn
-
-    def _look_at(self, framework: Framework, array: Any) -> None:
-        if self.framework_and_device is None and _is_array(framework, array):
-            self.framework_and_device = framework, source_of(array).device_of(array)
 
 
 def _is_array(framework: Framework, array: Any) -> bool:
