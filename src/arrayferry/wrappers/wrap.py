@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from arrayferry.wrappers.watch import SanitizeMode
 
     Single: TypeAlias = gym.Env[Any, Any]
-    Vector: TypeAlias = VectorEnv[Any, Any, Any]
 
     # How type checkers tell the environments of other packages from Gymnasium's: by an attribute.
     class Steps(Protocol):
@@ -63,7 +62,7 @@ if TYPE_CHECKING:
 
     # One of another package, alone or with its parameters; many may be of any class that a user registered.
     One: TypeAlias = StepsOnly | Sized | Specified | Shaped | Transitions | ManyAgents | tuple[Any, Any]
-    Many: TypeAlias = One | Steps
+    Many: TypeAlias = VectorEnv[Any, Any, Any] | One
 
     class WrapOptions(SingleOptions, VectorOptions, total=False):
         """Those of all wrappers: one that does not apply may have its default value."""
@@ -71,6 +70,9 @@ if TYPE_CHECKING:
         env_xp: Namespace | None
         env_device: Any
         autoreset_mode: AutoresetMode | str | None
+
+    class ManyOptions(WrapOptions, total=False):
+        num_envs: int | None
 
 
 __all__ = ["wrap"]
@@ -95,39 +97,27 @@ def wrap(
     env: Single, to: Namespace, device: Any = None, **options: Unpack[WrapOptions]
 ) -> single.ArrayConversion[Any]: ...
 @overload
-def wrap(
-    env: Vector, to: Literal["torch"], device: Any = None, **options: Unpack[WrapOptions]
-) -> vector.ArrayConversion[torch.Tensor]: ...
-@overload
-def wrap(
-    env: Vector, to: Literal["jax"], device: Any = None, **options: Unpack[WrapOptions]
-) -> vector.ArrayConversion[jax.Array]: ...
-@overload
-def wrap(
-    env: Vector, to: Literal["numpy"], device: Any = None, **options: Unpack[WrapOptions]
-) -> vector.ArrayConversion[NDArray[Any]]: ...
-@overload
-def wrap(
-    env: Vector, to: Namespace, device: Any = None, **options: Unpack[WrapOptions]
-) -> vector.ArrayConversion[Any]: ...
-@overload
-def wrap(
-    env: Many, to: Literal["torch"], device: Any = None, *, num_envs: int, **options: Unpack[WrapOptions]
-) -> vector.ArrayConversion[torch.Tensor]: ...
-@overload
-def wrap(
-    env: Many, to: Literal["jax"], device: Any = None, *, num_envs: int, **options: Unpack[WrapOptions]
-) -> vector.ArrayConversion[jax.Array]: ...
-@overload
-def wrap(
-    env: Many, to: Literal["numpy"], device: Any = None, *, num_envs: int, **options: Unpack[WrapOptions]
-) -> vector.ArrayConversion[NDArray[Any]]: ...
-@overload
-def wrap(
-    env: Many, to: Namespace, device: Any = None, *, num_envs: int, **options: Unpack[WrapOptions]
-) -> vector.ArrayConversion[Any]: ...
-@overload
 def wrap(env: One, to: Namespace, device: Any = None, **options: Unpack[WrapOptions]) -> Any: ...
+@overload
+def wrap(
+    env: Many, to: Literal["torch"], device: Any = None, **options: Unpack[ManyOptions]
+) -> vector.ArrayConversion[torch.Tensor]: ...
+@overload
+def wrap(
+    env: Many, to: Literal["jax"], device: Any = None, **options: Unpack[ManyOptions]
+) -> vector.ArrayConversion[jax.Array]: ...
+@overload
+def wrap(
+    env: Many, to: Literal["numpy"], device: Any = None, **options: Unpack[ManyOptions]
+) -> vector.ArrayConversion[NDArray[Any]]: ...
+@overload
+def wrap(
+    env: Many, to: Namespace, device: Any = None, **options: Unpack[ManyOptions]
+) -> vector.ArrayConversion[Any]: ...
+@overload
+def wrap(
+    env: Steps, to: Namespace, device: Any = None, *, num_envs: int, **options: Unpack[WrapOptions]
+) -> vector.ArrayConversion[Any]: ...
 def wrap(
     env: Any,
     to: Namespace,
