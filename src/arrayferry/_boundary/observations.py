@@ -42,6 +42,8 @@ def cast_observations(env: Any, share: bool, values: tuple[Any, ...]) -> tuple[A
 def stack_final(env: VectorEnv[Any, Any, Any], values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the values of a step, with final observations as one batch instead of an object array."""
     *others, info = values
+    if len(others) == 1:  # those of a reset
+        return values
     count = len(others[1])  # rewards: fewer than there are environments, from `recv`
 
     def stack(final: Any, has_rows: bool) -> Any:

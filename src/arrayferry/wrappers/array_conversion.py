@@ -6,7 +6,7 @@ registered functions apply wherever a value is converted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -20,10 +20,13 @@ from arrayferry.envs.hints import hint_for
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers._namespaces import module_name_to_namespace, module_namespace
 from arrayferry.wrappers.base import ArrayT, ConversionWrapper, space_property
-from arrayferry.wrappers.watch import SanitizeMode
 
 if TYPE_CHECKING:
     from functools import _SingleDispatchCallable
+
+    from typing_extensions import Unpack
+
+    from arrayferry.wrappers.base import Options
 
 __all__ = [
     "ArrayConversion",
@@ -82,26 +85,18 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
         env_device: Any = None,
         target_device: Any = None,
         *,
-        copy: bool | None = None,
-        dtypes: Mapping[Any, Any] | Literal["space"] | None = None,
-        reward_dtype: Any = None,
-        spaces: Literal["env", "target"] = "env",
         scalars: Literal["python", "target"] = "python",
-        sanitize: SanitizeMode | None = None,
+        **options: Unpack[Options],
     ) -> None:
-        if not isinstance(env, gym.Env):
-            raise UnsupportedError(
-                f"{type(self).__name__} wraps single environments, and {env!r} is not one",
-                hint_for(env, f"arrayferry.wrappers.vector.{type(self).__name__}"),
-            )
         refuse_choice("scalars", scalars, "python", "target")
-        options = copy, dtypes, reward_dtype, spaces, sanitize
-        super().__init__(
-            *(env, env_xp, target_xp, env_device, target_device, *options),
-            scalars=scalars,
-            prepare=[],
-            own_options={"scalars": scalars},
-        )
+        self._scalars, self._own_options = scalars, {"scalars": scalars}
+        super().__init__(env, env_xp, target_xp, env_device, target_device, **options)
+
+    @classmethod
+    def _refuse_other_kinds(cls, env: Any) -> None:
+        if not isinstance(env, gym.Env):
+            what = f"{cls.__name__} wraps single environments, and {env!r} is not one"
+            raise UnsupportedError(what, hint_for(env, f"arrayferry.wrappers.vector.{cls.__name__}"))
 
     if TYPE_CHECKING:
 

@@ -84,21 +84,18 @@ class ConversionWrapper(Generic[ArrayT]):
         env: Any,
         env_xp: Namespace | None,
         target_xp: Namespace,
-        env_device: Any,
-        target_device: Any,
-        copy: bool | None,
-        dtypes: Any,
-        reward_dtype: Any,
-        spaces: str,
-        sanitize: Any,
+        env_device: Any = None,
+        target_device: Any = None,
         *,
-        scalars: Literal["python", "target"],
-        prepare: list[Prepare],
-        own_options: dict[str, Any],
+        copy: bool | None = None,
+        dtypes: Mapping[Any, Any] | Literal["space"] | None = None,
+        reward_dtype: Any = None,
+        spaces: Literal["env", "target"] = "env",
+        sanitize: SanitizeMode | None = None,
     ) -> None:
-        """Take the arguments of all wrappers; `prepare` and `own_options` are what one wrapper adds."""
+        self._refuse_other_kinds(env)
         refuse_choice("spaces", spaces, "env", "target")
-        if isinstance(dtypes, str) and dtypes != "space":
+        if isinstance(dtypes, str) and str(dtypes) != "space":
             hint = 'pass "space", or a mapping such as {"float64": "float32"}'
             raise OptionError(f"dtypes={dtypes!r} is not valid", hint)
         # By name, and by agent: the environment's own space, and the same as the agent sees it.
@@ -109,18 +106,26 @@ class ConversionWrapper(Generic[ArrayT]):
         env = watched(env, sanitize, shared=share)
         casts: Any = None if by_space else dtypes
         self._boundary = self._new_boundary(
-            *(env, env_xp, target_xp, env_device, target_device, copy, casts, reward_dtype, scalars),
+            *(env, env_xp, target_xp, env_device, target_device, copy, casts, reward_dtype),
+            scalars=self._scalars,
             known=known_framework,
             reads_at_once=adapter_of(env).reads_actions_at_once,
         )
         arguments = self._boundary.arguments() | ({"dtypes": dtypes} if by_space else {})
-        self._record(**arguments, spaces=spaces, sanitize=recorded(sanitize), **own_options)
+        self._record(**arguments, spaces=spaces, sanitize=recorded(sanitize), **self._own_options)
         super().__init__(env)  # type: ignore[call-arg]  # Gymnasium's or PettingZoo's wrapper
         # Applied to the values of a step or a reset before they are converted. The functions can be pickled.
-        self._prepare: list[Prepare] = [partial(self._cast_observations, env, share)] * by_space + prepare
-        self._prepare_reset: list[Prepare] = [partial(self._cast_observations, env, share)] * by_space
+        self._prepare: list[Prepare] = [partial(self._cast_observations, env, share)] * by_space
 
+    # What reward, terminated and truncated become; and the options that only one of the wrappers has.
+    _scalars: Literal["python", "target"] = "python"
+    _own_options: Mapping[str, Any] = {}
     _cast_observations = staticmethod(cast_observations)
+
+    @classmethod
+    def _refuse_other_kinds(cls, env: Any) -> None:
+        """Raise if it is not an environment of the kind that this class wraps."""
+        raise NotImplementedError
 
     def _new_boundary(self, env: Any, *arguments: Any, **facts: Any) -> Boundary:
         return Boundary(env, *arguments, **facts)
@@ -176,13 +181,13 @@ class ConversionWrapper(Generic[ArrayT]):
 
     def _converted_step(self, box: list[Any]) -> Any:
         if self._prepare:
-            box = self._prepared(self._prepare, box, "step", STEP)
+            box = self._prepared(box, "step", STEP)
         return self._boundary.convert_step(box)
 
-    def _prepared(self, prepare: list[Prepare], box: list[Any], call: str, names: Any) -> list[Any]:
+    def _prepared(self, box: list[Any], call: str, names: Any) -> list[Any]:
         self._boundary.learn_from(box)
         values = checked(call, names, box.pop())
-        for function in prepare:
+        for function in self._prepare:
             values = function(values)
         return [values]
 
@@ -198,8 +203,8 @@ class ConversionWrapper(Generic[ArrayT]):
     def _converted_reset(self, box: list[Any]) -> tuple[ArrayT, dict[str, Any]]:
         self._boundary.refresh_action_space()
         self._boundary.has_answered = True
-        if self._prepare_reset:
-            box = self._prepared(self._prepare_reset, box, "reset", RESET)
+        if self._prepare:
+            box = self._prepared(box, "reset", RESET)
         converted: tuple[ArrayT, dict[str, Any]] = self._boundary.convert_reset(box)
         return converted
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from pettingzoo.utils.env import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
 from arrayferry._boundary.agents import AgentsBoundary, AllAgents, cast_agents_observations
-from arrayferry._core.convert import Namespace
 from arrayferry._core.eager import eager
 from arrayferry._core.messages import with_article
 from arrayferry.errors import UnsupportedError
@@ -18,7 +16,7 @@ from arrayferry.spaces.casting import cast_to_space
 from arrayferry.wrappers.base import ArrayT, ConversionWrapper
 
 if TYPE_CHECKING:
-    from arrayferry.wrappers.watch import SanitizeMode
+    pass
 
 __all__ = ["AECArrayConversion", "ParallelArrayConversion"]
 
@@ -30,38 +28,18 @@ class _AgentsWrapper(ConversionWrapper[ArrayT], Generic[ArrayT]):
     _wraps: ClassVar[Any]
     _wrapper_of_others: ClassVar[str]
 
-    def __init__(
-        self,
-        env: Any,
-        env_xp: Namespace | None,
-        target_xp: Namespace,
-        env_device: Any = None,
-        target_device: Any = None,
-        *,
-        copy: bool | None = None,
-        dtypes: Mapping[Any, Any] | Literal["space"] | None = None,
-        reward_dtype: Any = None,
-        spaces: Literal["env", "target"] = "env",
-        sanitize: SanitizeMode | None = None,
-    ) -> None:
-        if not isinstance(env, self._wraps):
-            kind, given = self._wraps.__name__, with_article(type(env).__qualname__)
-            what = f"{type(self).__name__} wraps PettingZoo's {kind}, which {given} is not"
-            hint = f"use {self._wrapper_of_others}, or arrayferry.wrap, which chooses the right one"
+    @classmethod
+    def _refuse_other_kinds(cls, env: Any) -> None:
+        if not isinstance(env, cls._wraps):
+            kind, given = cls._wraps.__name__, with_article(type(env).__qualname__)
+            what = f"{cls.__name__} wraps PettingZoo's {kind}, which {given} is not"
+            hint = f"use {cls._wrapper_of_others}, or arrayferry.wrap, which chooses the right one"
             raise UnsupportedError(what, hint)
-        self._shares = copy is False
-        self._infos: dict[Any, Any] = {}  # converted ones, kept until the next step
-        options = copy, dtypes, reward_dtype, spaces, sanitize
-        super().__init__(
-            *(env, env_xp, target_xp, env_device, target_device, *options),
-            scalars="python",
-            prepare=[],
-            own_options={},
-        )
 
     _cast_observations = staticmethod(cast_agents_observations)
 
     def _new_boundary(self, env: Any, *arguments: Any, **facts: Any) -> AgentsBoundary:
+        self._infos: dict[Any, Any] = {}  # converted ones, kept until the next step
         self._by_agent = AgentsBoundary(AllAgents(env), *arguments, **facts)
         return self._by_agent
 
@@ -191,7 +169,7 @@ class AECArrayConversion(_AgentsWrapper[ArrayT], BaseWrapper[Any, ArrayT, Any]):
             obs, *rest = box.pop()
             if obs is not None:
                 space = self.env.observation_space(self.env.agent_selection if agent is None else agent)
-                obs = cast_to_space(space, obs, share=self._shares)
+                obs = cast_to_space(space, obs, share=self._boundary.outgoing.copy is False)
             box.append((obs, *rest))
         return box
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv, VectorWrapper
@@ -16,7 +16,11 @@ from arrayferry.envs.forwarding import Forwarding
 from arrayferry.envs.hints import hint_for
 from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers.base import ArrayT, ConversionWrapper, space_property
-from arrayferry.wrappers.watch import SanitizeMode
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from arrayferry.wrappers.base import Options
 
 __all__ = ["ArrayConversion"]
 
@@ -72,25 +76,20 @@ class ArrayConversion(Forwarding, _Wrapper[ArrayT], RecordConstructorArgs):
         env_device: Any = None,
         target_device: Any = None,
         *,
-        copy: bool | None = None,
-        dtypes: Mapping[Any, Any] | Literal["space"] | None = None,
-        reward_dtype: Any = None,
-        spaces: Literal["env", "target"] = "env",
         dense_final: bool = False,
-        sanitize: SanitizeMode | None = None,
+        **options: Unpack[Options],
     ) -> None:
+        self._own_options = {"dense_final": dense_final}
+        super().__init__(env, env_xp, target_xp, env_device, target_device, **options)
+        self._prepare += [partial(stack_final, env)] * dense_final
+
+    _scalars = "target"
+
+    @classmethod
+    def _refuse_other_kinds(cls, env: Any) -> None:
         if not isinstance(env, VectorEnv):
-            raise UnsupportedError(
-                f"vector.{type(self).__name__} wraps vector environments, and {env!r} is not one",
-                hint_for(env, f"arrayferry.wrappers.{type(self).__name__}"),
-            )
-        options = copy, dtypes, reward_dtype, spaces, sanitize
-        super().__init__(
-            *(env, env_xp, target_xp, env_device, target_device, *options),
-            scalars="target",
-            prepare=[partial(stack_final, env)] if dense_final else [],
-            own_options={"dense_final": dense_final},
-        )
+            what = f"vector.{cls.__name__} wraps vector environments, and {env!r} is not one"
+            raise UnsupportedError(what, hint_for(env, f"arrayferry.wrappers.{cls.__name__}"))
 
     if not TYPE_CHECKING:
         _carry = ConversionWrapper._carry  # which converts; that of `Forwarding` does not
