@@ -530,3 +530,34 @@ def test_gymnasium_vectors_are_as_before(target: str) -> None:
     envs.reset(seed=1)
     _, reward, terminated, truncated, _ = envs.step(envs.action_space.sample())
     assert [seen(one).dtype.kind for one in (reward, terminated, truncated)] == ["f", "b", "b"]
+
+
+# More digits than Python writes.
+ENDLESS = 10**5000
+
+
+@pytest.mark.parametrize(
+    ("obs", "reward", "options"),
+    [
+        (ENDLESS, 1.0, {}),
+        (ENDLESS, 1.0, {"dtypes": "space"}),
+        (OBSERVATION, ENDLESS, {}),
+        (OBSERVATION, ENDLESS, {"scalars": "target"}),
+        (OBSERVATION, ENDLESS, {"reward_dtype": "float32"}),
+    ],
+    ids=["obs", "obs cast to its space", "reward", "reward as an array", "reward cast"],
+)
+def test_an_integer_that_cannot_even_be_written_is_an_overflow(
+    obs: Any, reward: Any, options: dict[str, Any]
+) -> None:
+    space = spaces.Discrete(3) if obs is ENDLESS else spaces.Box(-1, 9, (3,))
+    env = Scripted((obs, reward, False, False, {}), observation_space=space)
+    with pytest.raises(NarrowingError, match=r"(obs|reward): an? int|int -> int64"):
+        arrayferry.wrap(env, "numpy", **options).step(0)
+
+
+def test_an_action_that_cannot_even_be_written_is_an_overflow() -> None:
+    env = arrayferry.wrap(gym.make("CartPole-v1"), "numpy")
+    env.reset()
+    with pytest.raises(NarrowingError, match="action: int -> int64 numpy: an integer of 16610 bits does not"):
+        env.step(ENDLESS)

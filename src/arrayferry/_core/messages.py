@@ -59,6 +59,20 @@ def with_article(kind: str) -> str:
     return f"{'an' if kind.startswith(tuple('AEIOUaeiou')) else 'a'} {kind}"
 
 
+def number_text(number: Any) -> str:
+    """Return a number as text; of an integer with more digits than Python writes, only the size.
+
+    >>> number_text(2**70), number_text(10**5000)
+    ('1180591620717411303424', 'an integer of 16610 bits')
+    """
+    bits = number.bit_length() if isinstance(number, int) else 0
+    return str(number) if bits <= _MOST_BITS else f"an integer of {bits} bits"
+
+
+# The longest integer that a message shows.
+_MOST_BITS = 1000
+
+
 def note_on(error: Exception, note: str) -> None:
     """Add a note to an error; before Python 3.11, append it to the message, if there is one."""
     if (add := getattr(error, "add_note", None)) is not None:

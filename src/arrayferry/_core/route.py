@@ -18,6 +18,7 @@ from arrayferry._core import containers, dtypes, interruptions, ownership, regis
 from arrayferry._core.delivery import Delivery
 from arrayferry._core.dtypes import Cast
 from arrayferry._core.framework import Array, Deferred, Framework, Source
+from arrayferry._core.messages import number_text
 from arrayferry._core.walk import KEEP
 from arrayferry.errors import NarrowingError, SharingError
 
@@ -168,7 +169,7 @@ class Routes:
             array = np.array(number, cast.dtype)
             if not cast.check or int(np.real(array)) == number:
                 return array
-        what = f"int -> {cast.dtype.name} {self._framework.name}: {number} does not fit"
+        what = f"int -> {cast.dtype.name} {self._framework.name}: {number_text(number)} does not fit"
         is_unsigned = 0 < number < 2**64
         hint = 'below 2**64, pass dtypes={"int64": "uint64"}' if is_unsigned else "no integer dtype holds it"
         raise NarrowingError(what, f"{hint}; or make it a float or a string")

@@ -14,7 +14,7 @@ from arrayferry._core.containers import OBJECT_ARRAY, container_of
 from arrayferry._core.convert import convert, is_registered
 from arrayferry._core.dtypes import STANDARD, can_hold, cast_exactly, dtype_name, kind_of
 from arrayferry._core.framework import Framework
-from arrayferry._core.messages import warn_caller, with_article
+from arrayferry._core.messages import number_text, warn_caller, with_article
 from arrayferry._core.objects import Keys, holds
 from arrayferry._core.registry import can_make_arrays, describe, framework_of, source_of
 from arrayferry._core.type_cache import TypeCache
@@ -226,7 +226,7 @@ def _cast_leaf(dtype: np.dtype[Any], value: Any, share: bool, why: str) -> Any:
     new: Any = None
     if stays is None or not can_hold(dtype, old):
         array = np.asarray(to_numpy(value))
-        new, lost = (array, str(value)) if array.dtype == object else cast_exactly(array, dtype)
+        new, lost = (array, number_text(value)) if array.dtype == object else cast_exactly(array, dtype)
         if lost:
             what = f"{describe(value)} -> {dtype.name}, {why}: {lost} does not fit"
             raise NarrowingError(what, "fix the value, or choose a dtype that holds it")
