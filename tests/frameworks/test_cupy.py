@@ -10,12 +10,12 @@ import weakref
 import numpy as np
 import pytest
 
-from arrayferry import Converter, convert
+from arrayferry import Converter, Framework, Source, Target, convert, register_framework
 from arrayferry._core import holds
 from arrayferry.errors import DeviceError, SharingError
 from arrayferry.testing import check_framework, edges
 
-ENTERED = [0]
+ENTERED, CALLS = [0], []
 
 
 class Device:
@@ -46,6 +46,10 @@ class GPUArray:
 
     def get(self):
         return self.values.copy()
+
+    def copy(self):
+        CALLS.append(f"copy on {ENTERED[-1]}")
+        return GPUArray(self.values.copy())
 
     def __setitem__(self, key, new):
         self.values[key] = new.values
@@ -125,6 +129,51 @@ def test_what_copies_read_is_held_until_the_event(calls):
     holds.release()
     assert alive() is None
     assert calls == ["record on 0", "wait for 0"]
+
+
+class Peer:
+    """An array of another framework on the same GPU."""
+
+    dtype, shape = np.dtype("float32"), (3,)
+
+    def __init__(self, memory):
+        self.memory = memory
+
+
+class Peers(Framework):
+    """That framework, which reads what it is given on the device that is the current one."""
+
+    name, modules, arrays = "peers", (__name__,), (f"{__name__}:Peer",)
+
+    def source(self, cls):
+        return Source(read=lambda array: array.memory.get())
+
+    def target(self, device):
+        def alias(array):
+            CALLS.append(f"export from {ENTERED[-1]}")
+            return Peer(array)
+
+        return Target(
+            take=Peer,
+            dtypes=lambda: frozenset({"float32"}),
+            alias=alias,
+            within=lambda array, dtype: Peer(array.memory.copy()),
+            can_alias=lambda device_type: device_type == 2,
+        )
+
+
+@pytest.mark.usefixtures("calls")
+def test_its_owner_copies_it_on_its_own_device_before_another_framework_reads_it():
+    register_framework(Peers(), replace=True)
+    there = convert(np.ones(3, np.float32), "cupy", "cuda:1")
+    CALLS.clear()
+    found = convert(there, "peers")
+    there.values[:] = 9
+    assert found.memory.values.tolist() == [1, 1, 1]
+    assert CALLS[:2] == ["copy on 1", "export from 1"]
+    shared = convert(there, "peers", copy=False)
+    assert shared.memory is there
+    assert ENTERED == [0]
 
 
 @pytest.mark.usefixtures("calls")

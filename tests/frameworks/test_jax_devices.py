@@ -78,6 +78,34 @@ moved = convert(copy, "jax", "cpu:2")
 assert len(holds._holds) in (1, 2)
 holds.release()
 assert moved["x"].devices() == {jax.devices()[2]}
+
+# What a copy reads is held until it is ready, and a copy that was donated is ready when the next one is.
+class Copy:
+    ready, deleted, waits = False, False, 0
+    def is_ready(self): return self.ready
+    def is_deleted(self): return self.deleted
+    def block_until_ready(self): self.waits += 1
+
+source, copies = there["y"][0], [Copy(), Copy()]
+ours.hold_sources([(copy, source) for copy in copies])
+(hold,) = holds._holds
+copies[0].ready = True
+assert not hold.is_done()
+copies[1].deleted = True
+tasks = [(copies[1], source)]
+assert [type(copy) for copy in ours._still_there(tasks)] == [type(source)]
+assert tasks[0][0] is not source
+holds.release()
+assert copies[1].waits == 0 and not holds._holds
+ours.hold_sources([(waited := Copy(), source)])
+holds.release()
+assert waited.waits == 1
+
+sent, send = [], type(source).copy_to_host_async
+type(source).copy_to_host_async = lambda array: (sent.append(array), send(array))[1]
+found = convert({"x": source, "y": moved["x"]}, "numpy")
+assert len(sent) == 2 and complete[-1] == 2
+type(source).copy_to_host_async = send
 big = convert(np.ones(1 << 20), "jax", "cpu:1")  # large ones are not waited for
 assert big.sum() == 1 << 20
 for wrong in jax.random.key(0), jax.device_put(jax.random.key(0), jax.devices()[1]):

@@ -7,6 +7,7 @@ import torch
 
 from arrayferry import convert, register_framework
 from arrayferry._core import holds
+from arrayferry.errors import SharingError, UnsupportedError
 from late_device.toy import Toy, ToyArray
 
 pytestmark = pytest.mark.late
@@ -53,3 +54,42 @@ def test_memory_that_never_changes_is_not_shared_as_writable():
     with pytest.raises(ValueError, match="never change"):
         convert(ToyArray([1]), "torch", "late:0", copy=False)
     assert not ToyArray.records
+
+
+FLOATS = ("float32", "complex64")
+
+LAZY = {
+    "trained": lambda z: z.real.requires_grad_(),
+    "parameter": lambda z: torch.nn.Parameter(z.real),
+    "conjugate": torch.conj,
+    "negative": lambda z: z.conj().imag,
+}
+
+
+@pytest.mark.parametrize("name", LAZY)
+def test_tensors_that_torch_does_not_export_as_they_are(late, name):
+    register_framework(Toy(immutable=False, dtypes=FLOATS), replace=True)
+    values = torch.tensor([1 + 2j, 3 - 1j])
+    found = convert({"x": LAZY[name](values.to("late"))}, "toy")["x"]
+    late.run_all()
+    wanted = LAZY[name](values).detach().resolve_conj().resolve_neg()
+    assert bytes(found.peek()) == wanted.contiguous().numpy().tobytes()
+
+
+@pytest.mark.parametrize("name", LAZY)
+def test_memory_that_has_other_values_is_not_shared(name):
+    register_framework(Toy(immutable=False, dtypes=FLOATS), replace=True)
+    source = LAZY[name](torch.tensor([1 + 2j, 3 - 1j]).to("late"))
+    if name in ("trained", "parameter"):
+        assert convert(source, "toy", copy=False).memory.address == source.data_ptr()
+    else:
+        with pytest.raises(SharingError, match=r'value\["x"\]: .*other values'):
+            convert({"x": source}, "toy", copy=False)
+
+
+def test_a_tensor_without_values_is_refused_as_everywhere():
+    register_framework(Toy(immutable=False), replace=True)
+    tensor = torch.zeros(3, dtype=torch.uint8, device="late")
+    tensor.untyped_storage().resize_(0)
+    with pytest.raises(UnsupportedError, match=r"^value\[0\]: there are no values behind this tensor"):
+        convert([tensor], "toy")

@@ -14,6 +14,7 @@ from arrayferry import Converter, convert
 from arrayferry._core import convert as convert_module
 from arrayferry._core import holds
 from arrayferry.errors import SharingError, TransferError, UnsupportedError
+from late_device.toy import Toy
 
 pytestmark = pytest.mark.late
 
@@ -76,6 +77,21 @@ def test_graph_capture_is_refused(late, source, to, device):
         convert(value, to, device)
     assert "outside" in caught.value.hint
     assert convert(np.ones(1), "torch").tolist() == [1]  # which has no part in it
+
+
+OTHER_WAYS = [("bfloat16", "numpy", {}), ("float64", "numpy", {"float64": "float32"}), ("int64", "dask", {})]
+
+
+@pytest.mark.parametrize(("dtype", "to", "dtypes"), [*OTHER_WAYS, ("uint8", "toy", {})])
+@pytest.mark.parametrize("copy", [None, False])
+def test_graph_capture_is_refused_on_all_ways(late, dtype, to, dtypes, copy):
+    arrayferry.register_framework(Toy(immutable=False), replace=True)
+    value = torch.ones(3, dtype=getattr(torch, dtype), device="late")
+    late.library().late_set_capturing(1)
+    with pytest.raises((UnsupportedError, SharingError)) as caught, late.counting() as during:
+        convert(value, to, dtypes=dtypes, copy=copy)
+    assert isinstance(caught.value, SharingError) or "a graph is being captured" in caught.value.what
+    assert during["kernels"] == during["waits"] == 0
 
 
 @pytest.mark.usefixtures("_walk")

@@ -135,7 +135,7 @@ class _Alias(ToyArray):
     """Memory of a tensor, which it keeps alive; the stream waits for what torch has to do by now."""
 
     def __init__(self, tensor):
-        self.device, self.shape = tensor.device.index, tuple(tensor.shape)
+        self.device, self.shape, self.dtype = tensor.device.index, tuple(tensor.shape), tensor.dtype
         tensor.__dlpack__(stream=self.stream_of(self.device), max_version=(1, 0))
         self.memory = type(
             "Borrowed", (), {"address": tensor.data_ptr(), "size": tensor.nbytes, "of": tensor}
@@ -159,6 +159,7 @@ class Toy(Framework):
     Args:
         immutable: whether its arrays never change, as JAX's.
         copies: whether it says how an array is copied in the order of its stream.
+        dtypes: of what its arrays may be views.
     """
 
     name, modules, arrays = (
@@ -167,8 +168,8 @@ class Toy(Framework):
         ("late_device.toy:ToyArray", "late_device.toy:_Alias"),
     )
 
-    def __init__(self, immutable, copies=True):
-        self.immutable, self._copies = immutable, copies
+    def __init__(self, immutable, copies=True, dtypes=("uint8",)):
+        self.immutable, self._copies, self._dtypes = immutable, copies, frozenset(dtypes)
 
     def source(self, cls):
         """Return how its arrays are read: not on the host."""
@@ -178,7 +179,7 @@ class Toy(Framework):
         """Return how its arrays are made: from others on the same device."""
         return Target(
             take=_refuse,
-            dtypes=lambda: frozenset({"uint8"}),
+            dtypes=lambda: self._dtypes,
             alias=_Alias,
             within=_copy_within,
             can_alias=lambda device_type: device_type == late.EXTERNAL,

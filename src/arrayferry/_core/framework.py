@@ -54,6 +54,7 @@ class Source(NamedTuple):
             default one.
         on_host: `(array)` to False if NumPy cannot see its memory.
         guard: `(array)` to a context in which the array's device is the current one, to export it from.
+        export: `(array)` to an array on the same memory that others may be given, or a `SharingError`.
         copy: `(array)` to a private copy, made in the order in which its owner works on it; needed to read
             arrays on a device elsewhere, unless they never change.
         fetch: `(array, NumPy array)` copies an array on a device to one of the same shape and dtype, and
@@ -68,6 +69,7 @@ class Source(NamedTuple):
     device_of: Callable[[Any], Any] = lambda array: None
     on_host: Callable[[Any], bool] = lambda array: True
     guard: Callable[[Any], AbstractContextManager[Any]] = lambda array: nullcontext()
+    export: Callable[[Any], Any] = lambda array: array
     copy: Callable[[Any], Any] | None = None
     fetch: Callable[[Any, Array], Any] | None = None
     item: Callable[[Any], Any] | None = None

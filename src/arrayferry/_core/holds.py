@@ -71,9 +71,10 @@ def _drop_done() -> list[Hold]:
 
 def release() -> None:
     """Wait for all work, and drop what was held for it: at the end of an environment."""
-    for pending in _drop_done():
+    for pending in [*_holds]:
         with suppress(RuntimeError):  # of a device that is lost, no work is left
-            pending.synchronize()
+            if not pending.is_done():
+                pending.synchronize()
         _holds.pop(pending, None)
 
 

@@ -297,7 +297,8 @@ class Routes:
         assert self.target.alias is not None
         is_fixed = self._shares or framework.immutable
         with source.guard(array):
-            alias = self.target.alias(array if is_fixed or source.copy is None else source.copy(array))
+            export = source.export if is_fixed or source.copy is None else source.copy
+            alias = self.target.alias(export(array))
         result = self._within(registry.source_of(alias), alias, owned)
         if not is_fixed and source.copy is None and result is not KEEP:  # its owner may change it at any time
             self.target.wait_for(result.array if type(result) is Deferred else result)

@@ -44,6 +44,7 @@ def with_index(device: torch.device) -> torch.device:
 
 def guard(tensor: torch.Tensor) -> AbstractContextManager[Any]:
     """Return a context in which a tensor's device is the current one: torch exports from no other."""
+    refuse_capture(tensor.device)
     enter = None if tensor.is_cpu else getattr(module_of(tensor.device), "device", None)
     return nullcontext() if enter is None else enter(tensor.device)
 

@@ -66,7 +66,8 @@ class Torch(Framework):
             device_of=lambda tensor: tensor.device,
             on_host=lambda tensor: bool(tensor.is_cpu),
             guard=devices.guard,
-            copy=torch.Tensor.clone,
+            export=export,
+            copy=clone,
             fetch=fetch,
             item=torch.Tensor.tolist if cls is torch.Tensor else None,
         )
@@ -139,6 +140,7 @@ def read(tensor: torch.Tensor) -> Array:
     """Return a view of the tensor's memory, or a fresh array where it is lazy or not on the CPU."""
     _refuse_if_no_values(tensor)
     _refuse_dispatching(tensor := tensor.detach())  # in FakeTensorMode, `numpy()` would show garbage
+    devices.refuse_capture(tensor.device)
     name = dtype_name(tensor.dtype)
     with _one_thread() if _forked else nullcontext():
         if name in STANDARD:
@@ -153,17 +155,30 @@ def read(tensor: torch.Tensor) -> Array:
 
 def view(tensor: torch.Tensor) -> Array:
     """Return a view of the tensor's memory."""
-    _refuse_if_no_values(tensor)
-    name = dtype_name(tensor.dtype)
-    if not tensor.is_cpu or tensor.is_conj() or tensor.is_neg():
-        state = f"on {tensor.device}" if not tensor.is_cpu else "conjugated or negated lazily"
-        raise SharingError(f"NumPy cannot see the memory of a tensor {state}", "pass copy=None")
+    tensor, name = export(tensor), dtype_name(tensor.dtype)
+    if not tensor.is_cpu:
+        raise SharingError(f"NumPy cannot see the memory of a tensor on {tensor.device}", "pass copy=None")
     if name not in STANDARD and ml_dtype(name) is None:
         raise SharingError(f"NumPy has no {name}", "pass copy=None, which converts it")
     return read(tensor)
 
 
+def export(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor on the same memory, without gradient history."""
+    _refuse_if_no_values(tensor)
+    if tensor.is_conj() or tensor.is_neg():
+        what = "the memory of a tensor that is conjugated or negated lazily has other values"
+        raise SharingError(what, "pass copy=None")
+    return tensor.detach()
+
+
 # ---- copying ----------------------------------------------------------------------------------------------
+
+
+def clone(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy on the same device, without gradient history."""
+    _refuse_if_no_values(tensor)
+    return tensor.detach().clone()
 
 
 def copy_to(
