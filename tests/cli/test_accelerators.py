@@ -50,3 +50,17 @@ def test_this_machine(ferry):
         assert bool(found.torch) == torch.accelerator.is_available()
     assert bool(found.jax) == (jax.default_backend() != "cpu")
     assert lines(found)[0] in ferry("doctor").out
+    assert "torch to JAX and back: works, by DLPack" in lines(found)
+
+
+def test_an_array_really_goes_there_and_back(monkeypatch):
+    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+    take = jax.numpy.from_dlpack
+    monkeypatch.setattr(jax.numpy, "from_dlpack", lambda array: take(array) + 1)
+    assert look().round_trip == "changes values, by DLPack"
+
+    def fail(array):
+        raise BufferError("no common device")
+
+    monkeypatch.setattr(torch, "from_dlpack", fail)
+    assert "no common device" in look().round_trip

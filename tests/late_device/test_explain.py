@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from arrayferry import explain, register_framework
+from late_device.envs import Rows
 from late_device.toy import Toy, ToyArray
 
 pytestmark = pytest.mark.late
@@ -42,3 +43,18 @@ def test_way_between_frameworks():
     sparse = explain(torch.ones(3, device="late"), "dask").leaves[0]
     assert sparse.route == ("torch", "numpy", "dask")
     assert "so it goes through the host" in sparse.why
+
+
+ACTIONS = [
+    ("late:0", "late:0", "it stays on late:0, and nobody waits"),
+    ("late:0", "late:1", "it goes from late:1 to late:0, and nobody waits"),
+    ("late:0", "cpu", "it goes to late:0, in one transfer with the others"),
+    ("numpy", "late:1", "it comes from late:1, with one wait for all that do"),
+]
+
+
+@pytest.mark.parametrize(("env", "agent", "why"), ACTIONS)
+def test_way_of_an_action(env, agent, why):
+    known = {"env_xp": "numpy"} if env == "numpy" else {"env_xp": "torch", "env_device": env}
+    leaves = {leaf.path: leaf for leaf in explain(Rows(env), "torch", agent, steps=1, **known).leaves}
+    assert (leaves["action"].memory, leaves["action"].why) == ("copied", why)

@@ -170,6 +170,11 @@ def waiting_once(patch):
 
 
 @without("device_is_far_behind")
+def holding_what_is_sent(patch):
+    patch.setattr(_torch_devices, "hold_sources", lambda tasks: None)
+
+
+@without("device_is_far_behind")
 def bound_of_what_is_pending(patch):
     patch.setattr(holds, "MOST", 1000)
 

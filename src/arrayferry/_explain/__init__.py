@@ -5,9 +5,9 @@
 | `reasons.py` | the reasons, as codes with texts |
 | `leaves.py` | each leaf of a value: what it was, what it became, why, and how long it takes |
 | `environment.py` | the leaves of real steps, and how long the boundary takes |
-| `explanation.py` | all leaves, with their totals |
+| `explanation.py` | all leaves, with their totals, as text and for rich |
 | `advice.py` | what a user can do about it |
-| `render.py` | for people: text, plain and for rich |
+| `render.py` | the tables of `explain` and of the command |
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from arrayferry._core.convert import Converter, Namespace
 from arrayferry._explain.advice import advice_for
 from arrayferry._explain.explanation import Explanation
 from arrayferry._explain.leaves import Leaf, flat, leaf_of, record
-from arrayferry._explain.reasons import REASONS
+from arrayferry._explain.reasons import REASONS, WAYS, reason_to_copy, route_of
 from arrayferry.envs.adapters import adapter_of
 from arrayferry.envs.opening import opened
 from arrayferry.envs.rollout import refuse_no_steps, rollout_of
@@ -141,7 +141,9 @@ def _action_leaves(action: Any, member: Any, incoming: Converter, seconds: float
 
 
 def _as_member(path: str, value: Any, member: Any, incoming: Converter) -> Leaf:
-    leaf = leaf_of(path, value, member, incoming, "held", "the agent")
+    route = route_of(incoming.handlers[type(value)], value)
+    reason = reason_to_copy(incoming, route, value, None)
+    leaf = leaf_of(path, value, member, incoming, reason if reason in WAYS else "held", "the agent")
     if leaf.reason not in _IN_ACTIONS:
         return leaf
     memory, reason = _IN_ACTIONS[leaf.reason]

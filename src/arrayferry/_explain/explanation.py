@@ -7,14 +7,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from arrayferry._explain import render
 from arrayferry._explain.leaves import Leaf
+from arrayferry._explain.render import columns, microseconds, size, table
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.text import Text
 
 __all__ = ["Explanation"]
+
+_HEADS = ("leaf", "what it is", "route", ">bytes", ">µs", "shared or copied, and why")
+
+_STYLES = {"taken over": "green", "shared": "green", "refused": "red", "left alone": "dim"}
+
+_TIMES = {"out": "out", "action": "for the action in", "step": "for the environment itself"}
 
 
 @dataclass(frozen=True)
@@ -61,12 +67,38 @@ class Explanation:
             "bytes": self.totals,
         }
 
+    def _rows(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = []
+        for leaf in self.leaves:
+            shape = "" if leaf.shape is None else f"[{','.join(map(str, leaf.shape))}]"
+            becomes = "" if leaf.before == leaf.after else f"→{leaf.after}"
+            nbytes = size(leaf.nbytes) if leaf.nbytes else ""
+            time = microseconds(leaf.seconds) if leaf.seconds else ""
+            seen = f" ({leaf.seen} of {self.steps} steps)" if leaf.seen < self.steps else ""
+            what = leaf.before + shape + becomes
+            rows.append((leaf.path, what, "→".join(leaf.route), nbytes, time, leaf.verdict + seen))
+        return rows
+
+    def _summary(self) -> str:
+        amounts = [f"{size(count)} {kind}" for kind, count in self.totals.items() if count]
+        times = [(self.seconds.get(name), words) for name, words in _TIMES.items()]
+        amounts += [f"{microseconds(seconds)} µs {words}" for seconds, words in times if seconds]
+        return f"{'a step' if self.steps else 'in all'}: {', '.join(amounts) or 'nothing to convert'}"
+
     def __str__(self) -> str:
         """Return a table of plain text."""
-        return render.as_text(self)
+        advice = [f"advice: {text}" for text in self.advice]
+        return "\n".join([self.title, *columns(_HEADS, self._rows()), self._summary(), *advice])
 
     __repr__ = __str__
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         """Yield the parts for rich."""
-        return render.as_rich(self, options.max_width)
+        from rich.text import Text
+
+        yield Text(self.title, "bold")
+        styles = [_STYLES.get(leaf.memory, "") for leaf in self.leaves]
+        yield table(_HEADS, self._rows(), styles, options.max_width)
+        yield Text(self._summary(), "bold")
+        for advice in self.advice:
+            yield Text.assemble(("advice: ", "yellow"), advice)

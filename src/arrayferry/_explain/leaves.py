@@ -78,15 +78,14 @@ def record(converter: Converter, box: list[Any], names: Sequence[str], holder: s
     uncounted: list[str] = []  # how the paths begin in containers whose holders are not counted
 
     def visit(path: str, value: Any, references: int | None, handler: Any) -> Any:
-        reason = reason_to_copy(converter, value, references)
-        if reason == "container-held" and path.startswith(tuple(uncounted)):
-            reason = "container-uncounted"
-        owned = references is not None and references <= ownership.unshared
         try:
             route = route_of(handler, value)
-            result = route(value, owned)
+            reason = reason_to_copy(converter, route, value, references)
+            if reason == "container-held" and path.startswith(tuple(uncounted)):
+                reason = "container-uncounted"
+            result = route(value, references is not None and references <= ownership.unshared)
         except FerryError as error:
-            leaves.append(leaf_of(path, value, value, converter, reason, holder, error))
+            leaves.append(leaf_of(path, value, value, converter, "refused", holder, error))
             return value
         if type(result) is not Container:
             array = result.array if type(result) is Deferred else result

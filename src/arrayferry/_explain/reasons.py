@@ -8,12 +8,12 @@ import numpy as np
 
 from arrayferry._core import ownership
 from arrayferry._core.convert import Converter
-from arrayferry._core.framework import Array, Framework
+from arrayferry._core.framework import Array
 from arrayferry._core.interruptions import ignore_errors
 from arrayferry._core.registry import framework_of, source_of
 from arrayferry._core.route import Route
 
-__all__ = ["REASONS", "have_common_memory", "reason_to_copy", "route_of"]
+__all__ = ["REASONS", "WAYS", "have_common_memory", "reason_to_copy", "route_of"]
 
 REASONS: dict[str, str] = {
     # taken over or shared
@@ -55,22 +55,34 @@ REASONS: dict[str, str] = {
     "refused": "{error}",
 }
 
+# The codes for how an array gets to a device, from one, or between two.
+WAYS = frozenset({"uploaded", "downloaded", "stays", "moves", "by-host"})
 
-def reason_to_copy(converter: Converter, array: Any, references: int | None) -> str:
+
+def reason_to_copy(converter: Converter, route: Any, array: Any, references: int | None) -> str:
     """Return the code for why an array of the right dtype is copied; ask before it is converted.
 
     Args:
         converter: what is about to convert it.
+        route: the route that it is about to take.
         array: the array.
         references: how many there are to it, by the walk's count; None if others can reach its container.
     """
-    if converter.copy is True:
-        return "copy-true"
-    source = framework_of(type(array))
-    if source is not None and (code := _way(converter, source, array)):
-        return code
+    source, target = framework_of(type(array)), converter.target
+    if converter.copy is True or source is None:
+        return "copy-true" if converter.copy else ""
+    if not source.source(type(array)).on_host(array):
+        is_own = source is converter.framework
+        if "dlpack" in getattr(route, "steps", ()) or (is_own and target.within is not None and target.holds(array)):
+            return "stays"
+        return "downloaded" if target.share is not None else "moves" if is_own else "by-host"
+    if target.copies:
+        return "uploaded"
     if not isinstance(array, np.ndarray):
-        return "" if source is None else _reason_to_copy_from(source, converter.framework, array)
+        if _view(array) is None:
+            return "no-view"
+        is_fixed = "deletable" if converter.framework.immutable else "immutable"
+        return is_fixed if source.immutable else "uncountable"
     if code := ownership.obstacle(array, ownership.TAKING):
         return code
     if not ownership.REFCOUNTS_RELIABLE:
@@ -81,7 +93,7 @@ def reason_to_copy(converter: Converter, array: Any, references: int | None) -> 
         return "held"
     if converter.device is not None:
         return "device"
-    return "alignment" if converter.target.alignment else "own-memory"
+    return "alignment" if target.alignment else "own-memory"
 
 
 def route_of(handler: Any, value: Any) -> Any:
@@ -89,28 +101,6 @@ def route_of(handler: Any, value: Any) -> Any:
     if not isinstance(handler, Route) or handler.resolve is None:
         return handler
     return handler.resolve(value)
-
-
-def _way(converter: Converter, source: Framework, array: Any) -> str:
-    """Return the code for how an array gets to a device, or comes from one; empty on the host."""
-    target = converter.target
-    if source.source(type(array)).on_host(array):
-        return "uploaded" if target.copies else ""
-    if source is converter.framework:
-        is_there = target.within is not None and target.holds(array)
-        return "stays" if is_there else "downloaded" if target.share is not None else "moves"
-    route = route_of(converter.handlers[type(array)], array)
-    if "dlpack" in getattr(route, "steps", ()):
-        return "stays"
-    return "downloaded" if target.share is not None else "by-host"
-
-
-def _reason_to_copy_from(source: Framework, target: Framework, array: Any) -> str:
-    if _view(array) is None:
-        return "no-view"
-    if source.immutable:
-        return "deletable" if target.immutable else "immutable"
-    return "uncountable"
 
 
 def have_common_memory(array: Any, other: Any) -> bool:
