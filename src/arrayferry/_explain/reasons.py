@@ -73,7 +73,8 @@ def reason_to_copy(converter: Converter, route: Any, array: Any, references: int
         return "copy-true" if converter.copy else ""
     if not source.source(type(array)).on_host(array):
         is_own = source is converter.framework
-        if "dlpack" in getattr(route, "steps", ()) or (is_own and target.within is not None and target.holds(array)):
+        is_there = is_own and target.within is not None and target.holds(array)
+        if is_there or "dlpack" in getattr(route, "steps", ()):
             return "stays"
         return "downloaded" if target.share is not None else "moves" if is_own else "by-host"
     if target.copies:
