@@ -41,9 +41,8 @@ Trip = Callable[[int], "list[float]"]  # takes that many steps from the start, r
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the environment, the framework, the device, and the numbers of laps and workers."""
+    """Add the environment, the framework, and the numbers of laps and workers."""
     add_environment(parser, default="CartPole-v1")
-    parser.add_argument("--device", help="the device of the agent's arrays")
     parser.add_argument("--laps", metavar="N", type=count, default=30, help="turns of each (default: 30)")
     parser.add_argument(
         "--workers",

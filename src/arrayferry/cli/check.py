@@ -27,7 +27,6 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "dim"}
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the environment, the framework, the number of steps and the seed."""
     add_environment(parser, to="numpy")
-    parser.add_argument("--device", help="the device of the agent's arrays")
     steps = "steps of each of the two runs (default: 1000)"
     parser.add_argument("--steps", metavar="N", type=count, default=1000, help=steps)
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="seed for everything (default: 0)")

@@ -19,7 +19,7 @@ __all__ = ["add_environment", "count", "default_target", "make", "title_of"]
 def add_environment(
     parser: ArgumentParser, default: str | None = None, to: str = "torch if installed"
 ) -> None:
-    """Add the arguments that name the environment and the agent's framework, with their defaults."""
+    """Add the arguments that name the environment, and the agent's framework and device."""
     note = f" (default: {default})" if default else ""
     parser.add_argument(
         "env",
@@ -31,6 +31,7 @@ def add_environment(
     )
     parser.add_argument("--vector", metavar="N", type=count, help="make a vector environment of N")
     parser.add_argument("--to", metavar="FRAMEWORK", help=f"the agent's framework (default: {to})")
+    parser.add_argument("--device", help="the device of the agent's arrays")
 
 
 def count(text: str) -> int:

@@ -25,7 +25,6 @@ _COPY = {"auto": None, "always": True, "never": False}
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the environment, the framework and the options of the wrapper."""
     add_environment(parser)
-    parser.add_argument("--device", help="the device of the agent's arrays")
     parser.add_argument("--copy", choices=_COPY, default="auto", help="auto means copy=None (default: auto)")
     parser.add_argument("--dtypes", metavar="OLD=NEW", action="append", help="cast a dtype; may be repeated")
     parser.add_argument("--steps", metavar="N", type=count, default=20, help="steps to take (default: 20)")

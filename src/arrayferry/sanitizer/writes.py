@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from arrayferry._core.framework import Array
 from arrayferry.sanitizer.leaves import Leaf, first_where
 from arrayferry.sanitizer.report import FindingLog, Severity
 
@@ -32,11 +31,11 @@ _OWN = "copy it before writing to it, or leave copy at None"
 
 @dataclass(slots=True, eq=False)
 class _Snapshot:
-    """One array that was handed over: the leaf, the step, and a copy of its memory at that time."""
+    """One array that was handed over: the leaf, the step, and the bytes of its memory at that time."""
 
     leaf: Leaf
     step: int
-    before: Array
+    before: bytes
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -46,28 +45,21 @@ class _Snapshot:
 
     def has_changed(self) -> bool:
         """Return whether it looks different now. Bytes count: a NaN equals itself, and -0.0 is not 0.0."""
-        after, before = _bytes(self.leaf.view), self.before
-        if after.size % 8 == 0:  # eight at a time
-            after, before = after.view(np.uint64), before.view(np.uint64)
-        return not (after == before).all()
+        return bool(self.leaf.view.tobytes() != self.before)
 
     def change(self) -> str:
         """Return what has changed, in words."""
         view = self.leaf.view
-        before = self.before.view(view.dtype).reshape(view.shape)
-        differs = (_bytes(view) != self.before).reshape(*view.shape, -1).any(axis=-1)
+        before = np.frombuffer(self.before, view.dtype).reshape(view.shape)
+        pairs = (np.frombuffer(memory, np.uint8) for memory in (view.tobytes(), self.before))
+        differs = np.not_equal(*pairs).reshape(*view.shape, -1).any(axis=-1)
         index, where = first_where(differs)
         many = f"{int(differs.sum())} of {differs.size} elements"
         return f"{many} changed, {where} was {before[index]} and is {view[index]}"
 
 
-def _bytes(view: Array) -> Array:
-    """Return the memory as one row of bytes; a copy of it if it is not contiguous."""
-    return np.ascontiguousarray(view).reshape(-1).view(np.uint8)
-
-
 def _snapshot(leaf: Leaf, step: int) -> _Snapshot:
-    return _Snapshot(leaf, step, _bytes(leaf.view).copy())
+    return _Snapshot(leaf, step, leaf.view.tobytes())
 
 
 class Writes:
@@ -100,7 +92,7 @@ class Writes:
         for snapshot in self._watched.values():
             if snapshot.has_changed():
                 self._blame_agent(snapshot)
-                snapshot.before = _bytes(snapshot.leaf.view).copy()
+                snapshot.before = snapshot.leaf.view.tobytes()
         # An array that only this call holds was made on the way: the agent does not see it.
         visible = [leaf for leaf in action if leaf.in_place and leaf.held is not False]
         self._actions = [_snapshot(leaf, self._log.step) for leaf in visible]
