@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -78,6 +79,43 @@ def test_each_example_runs(file, tmp_path):
             assert "overwritten" in done.stdout
             assert "yours" in done.stdout
             assert "<generator object" in done.stdout
+
+
+@pytest.mark.jax_envs
+def test_the_script_runs_on_a_jax_environment_after_the_change_on_its_page(tmp_path):
+    pytest.importorskip("gymnax")
+    page = (ROOT / "docs/with_cleanrl.md").read_text(encoding="utf-8")
+    section = page.partition("## The same script on a JAX environment")[2].partition("\n## ")[0]
+    change = re.search(r"^```diff\n(.*?)```", section, re.MULTILINE | re.DOTALL)[1].splitlines()
+    old, new = ("\n".join(line[2:] for line in change if line[0] == side) for side in "-+")
+    script = (ROOT / "examples/ppo_torch.py").read_text(encoding="utf-8")
+    assert old in script
+    file = tmp_path / "ppo_gymnax.py"
+    file.write_text(script.replace(old, new).replace("import torch\n", "import gymnax\nimport torch\n", 1))
+    command = [sys.executable, str(file), "--quick"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"mean return [1-9]", done.stdout)
+
+
+@pytest.mark.packages
+@pytest.mark.timeout(660)
+def test_the_tutorial_runs_as_a_notebook(tmp_path):
+    for package in "torch", "ipykernel":
+        pytest.importorskip(package)
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    notebook = nbformat.read(ROOT / "docs/tutorial.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": tmp_path}}).execute()
+    shown = [
+        output["data"]["text/plain"]
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if "data" in output
+    ]
+    assert shown[0].startswith("tensor([ 0.0182")
+    assert "True" in shown  # the agent has learned
 
 
 def test_demo_saves_pictures(example, tmp_path, torch_threads):
