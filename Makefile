@@ -93,13 +93,14 @@ bench: $(MORE)/.ready ## how fast it is here, against all rivals; NAME=jax_envs,
 coverage: $(READY) ## the tests, and the lines that they do not reach
 	@$(BIN)/$(PYTEST) -n $(WORKERS) --cov --cov-report=term $(ARGS)
 
-lint: $(VENV)/.ready-lint ## style, types, import arrows, workflows
+lint: $(VENV)/.ready-lint ## style, types, import arrows, spelling, workflows
 	@$(BIN)/ruff check --quiet $(wildcard $(CODE))
 	@$(BIN)/ruff format --check --quiet $(wildcard $(CODE)) || { echo "to repair: $(BIN)/ruff format"; exit 1; }
 	@echo "ruff: fine"
 	@$(BIN)/mypy
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 	@$(BIN)/python tools/check_imports.py
+	@$(BIN)/codespell *.md docs/*.md $(CODE)
 	@$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@$(BIN)/zizmor -q --offline --no-progress .github
 	@$(BIN)/cffconvert --validate -i CITATION.cff

@@ -7,7 +7,9 @@ import importlib
 import importlib.util
 import re
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
+import gymnasium as gym
 import pytest
 
 import arrayferry
@@ -48,6 +50,16 @@ PACKAGES |= {
     "skrl": "skrl",
 }
 PACKAGES |= {"tianshou": "tianshou", "torchrl_env": "torchrl"}
+
+
+RERUN = "run the tool in tools/ again"
+
+
+def load_tool(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def run(test: doctest.DocTest) -> None:
@@ -121,19 +133,94 @@ def test_readme_shows_the_line_to_add_on_its_first_screen():
     assert any(line.startswith("+ ") and "arrayferry.wrap(" in line for line in lines[:15])
 
 
+def changes_in(page: str) -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"^```diff\n(.*?)```", text, re.MULTILINE | re.DOTALL)
+
+
 def test_readme_and_front_page_show_the_same_change():
-    pages = [(ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/index.md")]
-    first, second = (re.findall(r"^```diff\n(.*?)```", page, re.MULTILINE | re.DOTALL)[0] for page in pages)
-    assert first == second
+    assert changes_in("README.md")[0] == changes_in("docs/index.md")[0]
+
+
+def test_the_loop_does_the_same_before_and_after_the_change():
+    torch = pytest.importorskip("torch")
+    change = changes_in("README.md")[0].splitlines()
+    results = []
+    for side in "-+":
+        names = {"gym": gym, "torch": torch, "arrayferry": arrayferry, "device": "cpu", "num_steps": 200}
+        names |= {"rewards": torch.zeros(200, 64), "dones": torch.zeros(200, 64)}
+        names["agent"] = SimpleNamespace(act=lambda obs: (obs[:, 2] > 0).long())
+        exec("\n".join(line[2:] for line in change if line.startswith((" ", side))), names)
+        results.append([names[name] for name in ("obs", "rewards", "dones")])
+    before, after = results
+    assert all(torch.equal(*pair) for pair in zip(before, after))
+    assert after[2].any()
 
 
 def test_the_lines_that_a_script_gains_are_in_the_script():
-    page = (ROOT / "docs/with_cleanrl.md").read_text(encoding="utf-8")
-    [change, *_] = re.findall(r"^```diff\n(.*?)```", page, re.MULTILINE | re.DOTALL)
+    [change, *_] = changes_in("docs/with_cleanrl.md")
     script = {line.strip() for line in (ROOT / "examples/ppo_torch.py").read_text().splitlines()}
     gained = [line[1:].strip() for line in change.splitlines() if not line.startswith("-")]
     assert len(gained) > 5
     assert [line for line in gained if line not in script] == []
+
+
+def anchors_in(file: Path) -> set[str]:
+    """Return the anchors of a page's headings, as Sphinx and GitHub make them."""
+    text = re.sub(r"^```.*?^```", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = [heading.replace("`", "").lower() for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
+    return {re.sub(r"[^\w -]", "", heading).strip().replace(" ", "-") for heading in headings}
+
+
+def broken_links_in(page: Path) -> list[str]:
+    text = re.sub(r"``.*?``|(?<=[ (])`[^`\n]+`", "", page.read_text(encoding="utf-8"))
+    links = re.findall(r"\]\((?!\w+:)([^)\s#]*)(?:#([^)\s]+))?\)", text)
+    broken = []
+    for path, anchor in links:
+        file = page.parent / path if path else page
+        if not file.exists() or (anchor and anchor not in anchors_in(file)):
+            broken.append(f"{path}#{anchor}")
+    return broken
+
+
+@pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")], ids=lambda page: page.name)
+def test_links_lead_to_files_and_headings(page):
+    assert broken_links_in(page) == []
+
+
+def test_a_broken_link_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A `page`: here\n[a](#a-page-here) [b](other.md) [c](page.md#there) [d](https://e.org)\n"
+    )
+    assert broken_links_in(page) == ["other.md#", "page.md#there"]
+
+
+def test_every_program_is_on_a_page_and_in_the_gallery_with_a_picture():
+    names = sorted(file.stem for file in ROOT.glob("examples/*.py"))
+    pages = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/*.md"))
+    shown = re.findall(
+        r"^\(program-(.+)\)=\n.*\n(?::open:\n)?```\{literalinclude\} ../examples/(.+).py$", pages, re.M
+    )
+    assert sorted(name for _, name in shown) == names
+    assert all(label == name.replace("_", "-") for label, name in shown)
+    gallery = (ROOT / "docs/gallery.md").read_text(encoding="utf-8")
+    cards = re.findall(r":img-top: (images/gallery/(.+).svg)\n:link: program-(.+)$", gallery, re.MULTILINE)
+    assert sorted(name for _, name, _ in cards) == names
+    for picture, name, label in cards:
+        assert (ROOT / "docs" / picture).is_file()
+        assert label == name.replace("_", "-")
+
+
+@pytest.mark.parametrize("tool", ["notebook", "draw_gallery"])
+def test_what_tools_write_is_up_to_date(tool):
+    module = load_tool(tool)
+    if tool == "notebook":
+        assert module.NOTEBOOK.read_text("utf-8") == module.notebook(module.PAGE.read_text("utf-8")), RERUN
+    else:
+        for program in module.PROGRAMS:
+            picture = ROOT / f"docs/images/gallery/{program}.svg"
+            assert picture.read_text("utf-8") == module.picture(program), RERUN
 
 
 def skipped(text: str) -> bool:
@@ -156,10 +243,7 @@ def test_no_example_is_skipped():
 
 @pytest.fixture
 def check_imports():
-    spec = importlib.util.spec_from_file_location("check_imports", ROOT / "tools" / "check_imports.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("check_imports")
 
 
 def test_import_arrows_hold(check_imports):
