@@ -1,7 +1,8 @@
 """How many frames per second each learner collects and trains on, with and without arrayferry.
 
 Without it, a learner has a single environment that is written in JAX (gymnax's CartPole), through gymnax's
-own adapter and a conversion by hand; with it, the line of its page. Laps are interleaved; the best counts.
+own adapter and a conversion by hand; with it, the line of its page. The last row has equal batches: without
+it, the same 64 environments in one compiled call, by hand too. Laps are interleaved; the best counts.
 
     python -W ignore benchmarks/learners.py [names] [--laps 3]
 """
@@ -189,6 +190,35 @@ def one_file(framework: str) -> tuple[Lap, Lap]:
     return single_steps, vector_steps
 
 
+def equal_batches() -> tuple[Lap, Lap]:
+    """Batch and convert by hand, without final observations or checks; or with the line of the page."""
+    import gymnax
+    import jax
+    import torch
+
+    env, params = gymnax.make("CartPole-v1")
+    weights = torch.tensor([[0, 0], [0, 0], [-1, 1], [-1, 1]], dtype=torch.float32)
+    reset = jax.jit(lambda key: jax.vmap(env.reset, (0, None))(jax.random.split(key, ENVS), params))
+
+    @jax.jit
+    def step(key: Any, state: Any, action: Any) -> Any:
+        key, now = jax.random.split(key)
+        return key, jax.vmap(env.step, (0, 0, 0, None))(jax.random.split(now, ENVS), state, action, params)
+
+    def to_torch(array: Any) -> Any:
+        return torch.from_numpy(np.array(array))
+
+    def by_hand(frames: int) -> None:
+        key = jax.random.key(0)
+        obs, state = reset(key)
+        obs = to_torch(obs)
+        for _ in range(frames // ENVS):
+            key, (obs, state, *rest) = step(key, state, (obs @ weights).argmax(-1).numpy())
+            obs, *_ = map(to_torch, (obs, *rest[:2]))
+
+    return by_hand, one_file("torch")[1]
+
+
 RUNS: dict[str, tuple[str, str, Callable[[], tuple[Lap, Lap]]]] = {
     "sb3": ("stable_baselines3", "PPO, trains", sb3),
     "sbx": ("sbx", "PPO, trains", lambda: sb3("sbx")),
@@ -200,6 +230,7 @@ RUNS: dict[str, tuple[str, str, Callable[[], tuple[Lap, Lap]]]] = {
     "rllib": ("ray", "an env runner of 4 environments samples, random actions", rllib),
     "one-file-torch": ("torch", "steps, a policy acts", lambda: one_file("torch")),
     "one-file-jax": ("jax", "steps, a policy acts", lambda: one_file("jax")),
+    "equal-batches": ("torch", "64 environments on both sides, a policy acts", equal_batches),
 }
 FRAMES = 2048
 
@@ -221,6 +252,7 @@ def main() -> None:
             continue
         without, with_us = make()
         few, many = FRAMES // 4 if name not in ("sb3", "sbx") else FRAMES, FRAMES * 8
+        few = many if name == "equal-batches" else few
         without(few), with_us(FRAMES)  # warm up
         best = [0.0, 0.0]
         for _ in range(arguments.laps):
