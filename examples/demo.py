@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import gymnasium as gym
@@ -200,7 +202,10 @@ def main() -> None:
         console.print(f"[yellow]not shown:[/] an agent that learns CartPole: {install}")
     else:
         learn(arguments.out, arguments.quick, console)
-    console.print("Next: [bold]arrayferry doctor[/], or [bold]arrayferry explain[/] with your environment.")
+    # `make demo` activates no environment.
+    beside = os.path.relpath(Path(sys.executable).with_name("arrayferry"))
+    name = "arrayferry" if which("arrayferry") else beside
+    console.print(f"Next: [bold]{name} doctor[/], or [bold]{name} explain YOUR_ENV --to torch[/].")
     raise SystemExit(not all(equal))
 
 
