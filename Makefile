@@ -169,7 +169,7 @@ $(MJLAB)/.ready: $(READY)
 
 $(SITE)/.ready: $(READY)
 	@$(call on_top,$(SITE))
-	$(call install,$(SITE),--group site,Sphinx and what drives a browser (half a minute))
+	$(call install,$(SITE),-e . --group site,Sphinx and what drives a browser (half a minute))
 
 $(TF_PADDLE)/.ready: $(BUILT)
 	$(call install,$(TF_PADDLE),-e ".[paddle]" --group test $(TENSORFLOW),TensorFlow and Paddle (about 2 GB; some minutes))

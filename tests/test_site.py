@@ -23,6 +23,7 @@ WIDER = "document.documentElement.scrollWidth > innerWidth"
 CODE = "[...document.querySelectorAll('pre')].filter(code => code.scrollWidth > code.clientWidth)"
 WIDE_CODE = f"{CODE}.map(code => code.innerText.split('\\n').sort((a, b) => b.length - a.length)[0])"
 MISSING = "[...document.images].filter(image => !image.naturalWidth).map(image => image.src)"
+RECORD_COPIES = "copied = []; addEventListener('copy', event => copied.push(event.target.value), true)"
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +41,27 @@ def browser() -> Iterator[Any]:
         pytest.skip("there is no chromium: apt-get install chromium")
     with sync_api.sync_playwright() as playwright:
         yield playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+
+
+def test_code_is_copied_without_prompts(site: Path, browser: Any) -> None:
+    page = browser.new_page()
+    try:
+        page.goto(f"file://{site}/quickstart.html")
+        page.wait_for_selector("button.copybtn", state="attached")
+        page.evaluate(RECORD_COPIES)
+        page.evaluate("document.querySelectorAll('.copybtn').forEach(button => button.click())")
+        copied = page.evaluate("window.copied")
+        assert len(copied) == page.locator("button.copybtn").count() > 3
+        assert copied[0] == 'pip install ".[torch,jax]"'
+        assert copied[1].startswith("import arrayferry, gymnasium as gym, torch\nenv = arrayferry.wrap(")
+        assert not any(
+            line.startswith((">>> ", "... ", "$ ")) for code in copied for line in code.split("\n")
+        )
+        compile(copied[1], "copied", "exec")
+        prompt = page.evaluate("getComputedStyle(document.querySelector('.gp')).userSelect")
+        assert prompt == "none"  # selected by hand, it is left out, too
+    finally:
+        page.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -81,7 +81,7 @@ def unknown_classes_are_told(number: int, library: Library) -> None:
 GOALS = [
     Goal(
         name="R30",
-        title="observations of unknown classes that hold arrays are told once, and stay as they are",
+        title="observations of unknown classes that hold arrays get one warning, and stay as they are",
         trial=unknown_classes_are_told,
         unit="a new class: slots, attributes, frozen, with properties; arrays nested in lists and dicts",
         full=20_000,
