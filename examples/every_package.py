@@ -1,6 +1,6 @@
 """Step environments of every installed package from torch, each wrapped by the same line.
 
-pip install arrayferry[torch,jax-envs]     # and dm_control, minigrid, mo-gymnasium, ... as you like
+pip install "arrayferry[torch,jax-envs]"     # and dm_control, minigrid, mo-gymnasium, ... as you like
 python examples/every_package.py [--quick] [PACKAGE ...]
 """
 

@@ -2,7 +2,7 @@
 
 The agent only ever sees tensors. One line makes the environments; each step is one call compiled by JAX.
 
-    pip install arrayferry[gymnax,torch]
+    pip install "arrayferry[gymnax,torch]"
     python examples/gymnax_torch.py [--quick]
 """
 

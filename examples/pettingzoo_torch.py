@@ -3,7 +3,7 @@
 One line lets the agents see tensors: `arrayferry.wrap(env, "torch")`. The rest is advantage
 actor-critic, with one policy for all of them.
 
-    pip install arrayferry[torch,pettingzoo] mpe2
+    pip install "arrayferry[torch,pettingzoo]" mpe2
     python examples/pettingzoo_torch.py [--quick]
 """
 

@@ -2,7 +2,7 @@
 
 The environments are stepped inside the compiled loop; nothing else is known of them there.
 
-    pip install arrayferry[jax] gymnasium[mujoco] optax
+    pip install "arrayferry[jax]" gymnasium[mujoco] optax
     python examples/ppo_in_jit.py [--quick]
 """
 

@@ -3,7 +3,7 @@
 RLlib wants NumPy arrays; the wrapper gives it those, and gives the environment the actions that it expects.
 Call `ray.init(address=...)` first to train on a cluster.
 
-    pip install arrayferry[rllib,phys2d]
+    pip install "arrayferry[rllib,phys2d]"
     python examples/rllib_jax.py [--quick]
 """
 

@@ -1,6 +1,6 @@
 """Train RLlib's PPO, on its new API stack, on CartPoles of gymnax, which are written in JAX.
 
-    pip install arrayferry[rllib,gymnax]
+    pip install "arrayferry[rllib,gymnax]"
     python examples/rllib_ppo.py [--quick]
 
 It prints the mean return of the last episodes.

@@ -1,6 +1,6 @@
 """Train rsl_rl's PPO on 256 CartPoles of gymnax, which are written in JAX.
 
-    pip install arrayferry[rsl-rl,gymnax]
+    pip install "arrayferry[rsl-rl,gymnax]"
     python examples/rsl_rl_ppo.py [--quick]
 
 rsl_rl's actions are real numbers: their sign decides which way the cart is pushed.

@@ -1,6 +1,6 @@
 """Train the PPO of Stable-Baselines3, or of sbx, on 64 CartPoles of gymnax, which are written in JAX.
 
-    pip install arrayferry[sb3,sbx,gymnax]
+    pip install "arrayferry[sb3,sbx,gymnax]"
     python examples/sb3_ppo.py [--sbx] [--quick]
 
 It prints the mean return of the last episodes.

@@ -1,6 +1,6 @@
 """Train skrl's PPO, in torch or in JAX, on 64 CartPoles of gymnax, which are written in JAX.
 
-    pip install arrayferry[skrl,torch,gymnax]
+    pip install "arrayferry[skrl,torch,gymnax]"
     python examples/skrl_ppo.py [--jax] [--quick]
 
 It prints the mean return of the last episodes.

@@ -1,6 +1,6 @@
 """Train tianshou's PPO on CartPoles of gymnax, which are written in JAX.
 
-    pip install arrayferry[tianshou,gymnax]
+    pip install "arrayferry[tianshou,gymnax]"
     python examples/tianshou_ppo.py [--quick]
 
 It prints the mean return of the last episodes.

@@ -1,6 +1,6 @@
 """Train TorchRL's PPO on 64 CartPoles of gymnax, which are written in JAX.
 
-    pip install arrayferry[torchrl,gymnax]
+    pip install "arrayferry[torchrl,gymnax]"
     python examples/torchrl_ppo.py [--quick]
 
 It prints the mean return of the last episodes.
