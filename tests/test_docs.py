@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -126,6 +127,16 @@ def test_a_page_lists_every_framework():
     listed = re.findall(r'^\| `"(\w+)"` \|', text, re.MULTILINE)
     shipped = [file.stem for file in (ROOT / "src/arrayferry/_frameworks").glob("[!_]*.py")]
     assert sorted(listed) == sorted(shipped)
+
+
+def test_pages_list_every_option_of_wrap():
+    options = list(inspect.signature(arrayferry.wrap).parameters)[2:-1]  # without env, to and unknown ones
+    reference = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+    signature = re.search(r"function:: wrap\(env, to, (.*?)\)\n", reference, re.DOTALL)[1]
+    assert re.findall(r"(\w+)=", signature) == options
+    table = (ROOT / "docs/wrappers.md").read_text(encoding="utf-8").partition("| option | |")[2]
+    rows = re.findall(r"^\| (`.*?`) \|", table.partition("\n\n")[0], re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(options)
 
 
 def test_readme_shows_the_line_to_add_on_its_first_screen():
