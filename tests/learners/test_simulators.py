@@ -152,3 +152,13 @@ def test_learners_that_need_final_observations_refuse_simulators_without(family)
         return
     with pytest.raises(UnsupportedError, match="mode SAME_STEP, not DISABLED"):
         as_gymnasium(sim, autoreset_mode=AutoresetMode.DISABLED)
+
+
+@pytest.mark.parametrize("learner", [lambda envs: sb3_vec_env(envs, action_bound=1.0), torchrl_env])
+def test_learners_that_reset_rows_refuse_simulators_that_cannot(learner):
+    pytest.importorskip("stable_baselines3")
+    pytest.importorskip("torchrl")
+    sim = toys.Unknown(LIMITS)
+    with pytest.raises(UnsupportedError, match="cannot reset only some of its environments"):
+        learner(as_gymnasium(sim, autoreset_mode=AutoresetMode.DISABLED))
+    assert not sim.episodes.any()

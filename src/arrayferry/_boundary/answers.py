@@ -126,7 +126,10 @@ class Answers:
                 raise
             what = f"{name} is {describe(value)}, not a single bool"
             is_many = bool(getattr(value, "shape", ()))
-            many = "is it a vector environment? arrayferry.wrap chooses the right wrapper"
+            many = (
+                "is it a vector environment? arrayferry.wrap chooses the right wrapper; or a simulator that "
+                "returns batches? arrayferry.envs.as_gymnasium(env, autoreset_mode=...) opens it"
+            )
             raise UnsupportedError(what, many if is_many else "let the environment return a bool") from error
 
     def _converted(self, name: str, value: Any) -> Any:

@@ -57,6 +57,7 @@ _TORCHRL = (
     "it already returns tensors: wrap the environment that it is made of, as in "
     'torchrl.envs.GymWrapper(arrayferry.wrap(gymnasium.make(...), "torch"))'
 )
+_MARL = "turn it into one of a single agent: isaaclab.envs.multi_agent_to_single_agent(env)"
 _INSIDE = "pass the environment inside it, and put Gymnasium's wrappers or ours around what wrap returns"
 
 _KNOWN: dict[Any, EnvAdapter] = {
@@ -93,6 +94,7 @@ _KNOWN: dict[Any, EnvAdapter] = {
     "mani_skill:BaseEnv": _MANISKILL,
     "isaaclab:DirectRLEnv": _ISAAC_LAB,
     "isaaclab:ManagerBasedRLEnv": _ISAAC_LAB,
+    "isaaclab:DirectMARLEnv": EnvAdapter(None, hint=_MARL),
     "isaaclab_experimental:DirectRLEnvWarp": _ISAAC_LAB,
     "isaaclab_experimental:ManagerBasedRLEnvWarp": _ISAAC_LAB,
     "rsl_rl:VecEnv": _VECTOR_OF_RSL_RL,

@@ -25,6 +25,15 @@ class Forwarding:
 
     if not TYPE_CHECKING:  # a type checker still finds misspelt names
 
+        @property
+        def episode_length_buf(self) -> Any:
+            """A simulator's counter of each episode's steps, which learners set."""
+            return self.unwrapped.episode_length_buf
+
+        @episode_length_buf.setter
+        def episode_length_buf(self, steps: Any) -> None:
+            self.unwrapped.episode_length_buf = steps
+
         def __getattr__(self, name: str) -> Any:
             layer = self.__dict__.get("env")  # missing before `__init__`, and during unpickling
             if layer is None or name.startswith("_"):

@@ -44,13 +44,16 @@ class _UnknownError(UnsupportedError, AttributeError):
 
 
 def refuse_without_final(envs: VectorEnv[Any, Any, Any], learner: str) -> None:
-    """Refuse a simulator that resets itself, if it cannot be asked for final observations."""
+    """Refuse a simulator without final observations, or one that is never reset and cannot reset rows."""
     inner: Any = envs.unwrapped
-    resets_itself = autoreset_mode_of(envs) is not AutoresetMode.DISABLED
-    if isinstance(inner, SimulatorVectorEnv) and resets_itself and not inner.has_final_obs:
-        what = f"{inner.name} gives no final observations, and {learner} needs them"
-        how = "arrayferry.envs.as_gymnasium(env, final_obs=True), where it can be asked"
-        raise UnsupportedError(what, f"pass {how}, or use rsl_rl_vec_env or a loop that does without")
+    is_disabled = autoreset_mode_of(envs) is AutoresetMode.DISABLED
+    if isinstance(inner, SimulatorVectorEnv) and not (
+        inner.takes_reset_mask if is_disabled else inner.has_final_obs
+    ):
+        lacks = "cannot reset only some of its environments" if is_disabled else "gives no final observations"
+        how = "arrayferry.envs.as_gymnasium(env, final_obs=True), where it can be asked for those"
+        hint = f"pass {how}, or use rsl_rl_vec_env or a loop that does without"
+        raise UnsupportedError(f"{inner.name} {lacks}, and {learner} needs that", hint)
 
 
 def call_each(envs: Any, rows: Sequence[int], name: str, /, *args: Any, **kwargs: Any) -> list[Any]:

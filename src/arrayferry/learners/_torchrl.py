@@ -79,9 +79,9 @@ def make_env(env: Any, device: Any) -> EnvBase:
 
 def _refuse_lost(envs: VectorEnv[Any, Any, Any]) -> None:
     """Refuse final observations that TorchRL does not encode, or does not find."""
+    refuse_without_final(envs, "TorchRL")
     if autoreset_mode_of(envs) is not AutoresetMode.SAME_STEP:
         return
-    refuse_without_final(envs, "TorchRL")
     space = envs.single_observation_space
     parts = space.spaces if isinstance(space, spaces.Dict) else {"observation": space}
     for name, part in parts.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import warnings
 from contextlib import nullcontext
@@ -550,6 +551,9 @@ def test_what_a_learner_sets_reaches_the_simulator():
     assert sim.episode_length_buf.dtype == torch.long
     assert envs.episode_length_buf is sim.episode_length_buf
     assert envs.step(torch.zeros(2, 2))[3].tolist() == [False, True]
+    envs.reset()
+    envs.episode_length_buf = torch.tensor([3, 8])
+    assert sim.episode_length_buf.tolist() == [3, 8]
     assert envs.max_episode_length == 9
     with pytest.raises(AttributeError, match="nothing"):
         envs.nothing  # noqa: B018
@@ -582,6 +586,112 @@ def test_a_single_environment_of_maniskill_stays_single():
     obs, _ = env.reset()
     assert obs.shape == (5,)
     assert type(env.step(np.zeros(2, np.float32))[1]) is float
+
+
+class OnlyBatches(gym.Env[Any, Any]):
+    """An environment that has `num_envs` and batches, and says nothing else about itself."""
+
+    def __init__(self, count: Any = 4, metadata: Any = None) -> None:
+        self.sim, self.num_envs, self.steps = toys.Unknown(LIMITS[: int(count)]), count, 0
+        self.observation_space, self.action_space = self.sim.observation_space, self.sim.action_space
+        self.metadata = metadata
+
+    def reset(self, **options: Any) -> Any:
+        return self.sim.reset(**options)
+
+    def step(self, actions: Any) -> Any:
+        self.steps += 1
+        return self.sim.step(actions)
+
+
+@pytest.mark.parametrize("count", [4, np.int64(4)])
+def test_an_environment_whose_spaces_are_batches_is_refused_before_any_step(count):
+    sim = OnlyBatches(count)
+    with pytest.raises(UnsupportedError, match="does not say what it does when an episode ends"):
+        wrap(sim, "torch")
+    with pytest.raises(UnsupportedError, match="set its single_action_space"):
+        wrap(sim, "torch", autoreset_mode=SAME)
+    sim.single_action_space = gym.spaces.Box(-1, 1, (2,))
+    envs = wrap(sim, "torch", autoreset_mode=SAME)
+    envs.reset()
+    assert not sim.steps
+    assert envs.step(torch.zeros(4, 2))[1].shape == (4,)
+
+
+def test_one_row_is_opened_by_as_gymnasium_when_nothing_tells_it_from_a_single_environment():
+    sim = OnlyBatches(1)
+    sim.observation_space = gym.spaces.Dict(policy=sim.observation_space)
+    with pytest.raises(UnsupportedError, match="set its single_action_space"):
+        as_gymnasium(sim, autoreset_mode=SAME)
+
+
+def test_a_simulator_that_is_no_ordinary_object_is_opened():
+    class Slots:
+        __slots__ = "num_envs", "single_action_space"
+
+        def __init__(self) -> None:
+            self.num_envs, self.single_action_space = 2, gym.spaces.Box(-1, 1, (2,))
+
+        def reset(self) -> Any:
+            return np.zeros((2, 3)), None
+
+        def step(self, actions: Any) -> Any:
+            return np.zeros((2, 3)), actions[:, 0], *np.zeros((2, 2), bool), {}
+
+    envs = wrap(as_gymnasium(Slots(), autoreset_mode=SAME), "torch")
+    envs.reset()
+    assert envs.step(torch.ones(2, 2))[1].tolist() == [1, 1]
+
+
+def test_a_device_that_is_not_declared_is_learned():
+    sim = toys.Go2Env(LIMITS)
+    del sim.device
+    envs = wrap(sim, "torch")
+    envs.reset()
+    assert envs.step(np.zeros((4, 2)))[1].shape == (4,)
+
+
+@pytest.mark.parametrize(
+    ("declared", "known"), [(math.inf, None), (np.int64(7), 7), (7.0, 7), (None, None), ("7", None)]
+)
+def test_time_limits_of_any_type_are_read(declared, known):
+    sim = toys.Go2Env(LIMITS)
+    sim.max_episode_length = declared
+    assert wrap(sim, "torch").spec.max_episode_steps == known
+
+
+@pytest.mark.parametrize(
+    "wrapper", [gym.wrappers.RecordEpisodeStatistics, lambda sim: gym.wrappers.TimeLimit(sim, 9)]
+)
+def test_wrappers_that_count_one_episode_are_refused_around_many(wrapper):
+    sim = toys.DirectRLEnv(LIMITS)
+    with pytest.raises(UnsupportedError, match="put wrappers around what you get"):
+        wrap(wrapper(sim), "torch")
+    assert not sim.episodes.any()
+
+
+def test_agents_of_isaac_lab_are_refused_with_what_makes_one_of_them():
+    @toys.in_package("isaaclab")
+    class DirectMARLEnv(gym.Env[Any, Any]):
+        num_envs = 4
+
+    with pytest.raises(UnsupportedError, match="multi_agent_to_single_agent"):
+        wrap(DirectMARLEnv(), "torch")
+
+
+def test_observations_that_are_tuples_are_reset_row_by_row():
+    @toys.in_package("mani_skill")
+    class Env(toys.BaseEnv):
+        def observe(self) -> Any:
+            return super().observe(), {"twice": super().observe() * 2}
+
+    envs = wrap(toys.TimeLimitWrapper(Env(LIMITS)), "torch")
+    envs.reset()
+    for step in range(3):
+        obs, *_, info = envs.step(actions_of(step, 4))
+    assert obs[0][:, 2].tolist() == [0, 3, 3, 3]
+    assert obs[1]["twice"][:, 2].tolist() == [0, 6, 6, 6]
+    assert info["final_obs"][0][0, 2] == 3
 
 
 def test_an_unknown_environment_is_refused_before_any_step():

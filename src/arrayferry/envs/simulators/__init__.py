@@ -15,7 +15,9 @@ from collections.abc import Callable
 from typing import Any, final
 
 from gymnasium.vector import VectorWrapper
+from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 
+from arrayferry._boundary.detect import layers_of
 from arrayferry.envs.hints import refuse_options
 from arrayferry.envs.simulators.simulator import Simulator
 from arrayferry.envs.simulators.vector_env import SimulatorVectorEnv
@@ -40,9 +42,12 @@ class OpenSimulator:
     ) -> SimulatorVectorEnv:
         """Return a simulator as a vector environment; `final_obs` is explained in `as_gymnasium`."""
         refuse_options(env, num_envs=num_envs, params=params)
-        if isinstance(env, VectorWrapper):
-            what = f"{type(env).__name__} is around a simulator, and would miss its resets"
-            raise UnsupportedError(what, "pass the simulator inside it, and put wrappers around what you get")
+        for layer in layers_of(env):
+            if isinstance(layer, (VectorWrapper, TimeLimit, RecordEpisodeStatistics)):
+                what = f"{type(layer).__name__} is around a simulator, and would miss its resets"
+                raise UnsupportedError(
+                    what, "pass the simulator inside it, and put wrappers around what you get"
+                )
         envs = SimulatorVectorEnv(self._describe(env, autoreset_mode, final_obs))
         if final_obs and not envs.has_final_obs:
             raise UnsupportedError(f"{envs.name} has no final observations to ask for", "leave final_obs out")

@@ -140,6 +140,8 @@ def select(mask: Any, new: Any, old: Any) -> Any:
     if isinstance(new, Mapping):  # infos may lack some keys
         both = {key: select(mask, new[key], old[key]) for key in new.keys() & old.keys()}
         return {**old, **new, **both}
+    if isinstance(new, tuple):
+        return tuple(select(mask, *parts) for parts in zip(new, old))
     if isinstance(new, np.ndarray):  # of a dtype that torch does not have
         return np.where(to_numpy(mask).reshape(-1, *[1] * (new.ndim - 1)), new, old)
     return torch.where(mask.reshape(-1, *[1] * (new.ndim - 1)), new, old)

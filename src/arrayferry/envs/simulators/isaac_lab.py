@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 
 from arrayferry._boundary.autoreset import known_autoreset_mode
 from arrayferry._core.convert import ArrayConverter
-from arrayferry.envs.simulators.modes import changed
+from arrayferry.envs.simulators.modes import reset_by_ids, step_with
 from arrayferry.envs.simulators.simulator import Simulator, choose_mode
 
 __all__ = ["describe_isaac_lab"]
@@ -27,21 +27,16 @@ def describe_isaac_lab(env: Any, autoreset_mode: Any, final_obs: bool | None) ->
     mode = choose_mode(base, autoreset_mode, known_autoreset_mode(base.metadata.get("autoreset_mode", _SAME)))
     asks = mode is _SAME and final_obs is not False
     if hasattr(base.cfg, "compute_final_obs"):
-        step: Any = partial(_step_with, env, base.cfg, {"compute_final_obs": asks})
+        step: Any = partial(step_with, env, base.cfg, {"compute_final_obs": asks})
     elif final_obs and not hasattr(base, "_ALL_ENV_MASK"):  # which the Warp variant resets by
         reset = partial(_observe_and_reset, base, ArrayConverter("torch", copy=True), base._reset_idx)
-        step = partial(_step_with, env, base, {"_reset_idx": reset})
+        step = partial(step_with, env, base, {"_reset_idx": reset})
     else:
         asks, step = False, env.step
     return Simulator(env, step, mode, True, _reset_rows(base), has_final_obs=asks)
 
 
 _SAME = AutoresetMode.SAME_STEP
-
-
-def _step_with(env: Any, owner: Any, settings: dict[str, Any], actions: Any) -> Any:
-    with changed(owner, **settings):
-        return env.step(actions)
 
 
 def _observe_and_reset(base: Any, copy: Any, reset: Callable[[Any], None], ids: Any) -> None:
@@ -57,8 +52,4 @@ def _reset_rows(base: Any) -> Callable[[Any, Any, dict[str, Any]], Any] | None:
     histories = getattr(getattr(base, "observation_manager", None), "_group_obs_term_history_buffer", {})
     if "env_ids" not in inspect.signature(base.reset).parameters or any(histories.values()):
         return None
-    return partial(_reset_some, base)
-
-
-def _reset_some(base: Any, ids: Any, seed: Any, options: dict[str, Any]) -> Any:
-    return base.reset(seed=seed, env_ids=ids, options=options)
+    return partial(reset_by_ids, base)

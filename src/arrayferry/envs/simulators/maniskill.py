@@ -7,7 +7,7 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from arrayferry.envs.simulators.modes import changed
+from arrayferry.envs.simulators.modes import step_with
 from arrayferry.envs.simulators.simulator import Simulator, choose_mode
 from arrayferry.errors import UnsupportedError
 
@@ -21,13 +21,8 @@ def describe_maniskill(env: Any, autoreset_mode: Any, final_obs: bool | None) ->
     if mode is AutoresetMode.SAME_STEP and base.num_envs > 1 and base.reconfiguration_freq:
         what = f"{type(base).__name__} has a reconfiguration_freq, so that it resets only as a whole"
         raise UnsupportedError(what, "make it with reconfiguration_freq=0, or pass AutoresetMode.DISABLED")
-    step = partial(_step, env) if isinstance(env, VectorEnv) else env.step
+    step = partial(step_with, env, env, {"auto_reset": False}) if isinstance(env, VectorEnv) else env.step
     return Simulator(env, step, mode, False, partial(_reset_rows, env), takes_seed_lists=True)
-
-
-def _step(env: Any, actions: Any) -> Any:
-    with changed(env, auto_reset=False):
-        return env.step(actions)
 
 
 def _reset_rows(env: Any, ids: Any, seed: Any, options: dict[str, Any]) -> Any:

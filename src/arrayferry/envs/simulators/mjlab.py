@@ -7,7 +7,7 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
-from arrayferry.envs.simulators.modes import changed
+from arrayferry.envs.simulators.modes import reset_by_ids, step_with
 from arrayferry.envs.simulators.simulator import Simulator, choose_mode
 
 __all__ = ["describe_mjlab"]
@@ -17,15 +17,5 @@ def describe_mjlab(env: Any, autoreset_mode: Any, final_obs: bool | None) -> Sim
     """Describe an environment of mjlab; with `final_obs=False`, it resets by itself."""
     mode = choose_mode(env, autoreset_mode, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED)
     resets_itself = mode is AutoresetMode.SAME_STEP and final_obs is False
-
-    step = partial(_step, env, resets_itself)
-    return Simulator(env, step, mode, resets_itself, partial(_reset_rows, env))
-
-
-def _step(env: Any, resets_itself: bool, actions: Any) -> Any:
-    with changed(env.unwrapped.cfg, auto_reset=resets_itself):
-        return env.step(actions)
-
-
-def _reset_rows(env: Any, ids: Any, seed: Any, options: dict[str, Any]) -> Any:
-    return env.reset(seed=seed, env_ids=ids, options=options)
+    step = partial(step_with, env, env.unwrapped.cfg, {"auto_reset": resets_itself})
+    return Simulator(env, step, mode, resets_itself, partial(reset_by_ids, env))

@@ -12,7 +12,7 @@ from typing import Any
 from arrayferry._core.messages import warn_caller
 from arrayferry.errors import UnsupportedError
 
-__all__ = ["changed", "consistent_mode", "reset_of"]
+__all__ = ["consistent_mode", "reset_by_ids", "reset_of", "step_with"]
 
 
 def consistent_mode(base: Any) -> Callable[[], AbstractContextManager[None]]:
@@ -24,7 +24,7 @@ def consistent_mode(base: Any) -> Callable[[], AbstractContextManager[None]]:
     torch = sys.modules.get("torch")
     if torch is None:
         return nullcontext
-    tensors = [value for value in vars(base).values() if isinstance(value, torch.Tensor)]
+    tensors = [value for value in getattr(base, "__dict__", {}).values() if isinstance(value, torch.Tensor)]
     return partial(_without_gradients, any(tensor.is_inference() for tensor in tensors))
 
 
@@ -36,18 +36,22 @@ def _without_gradients(is_inference: bool) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def changed(owner: Any, **values: Any) -> Iterator[None]:
-    """Set attributes of an object, and put them back at the end."""
+def step_with(env: Any, owner: Any, settings: dict[str, Any], actions: Any) -> Any:
+    """Step an environment with attributes of an object set, and put them back at the end."""
     own = vars(owner)
-    before = {name: own[name] for name in values if name in own}
-    own.update(values)
+    before = {name: own[name] for name in settings if name in own}
+    own.update(settings)
     try:
-        yield
+        return env.step(actions)
     finally:
-        for name in values.keys() - before.keys():
+        for name in settings.keys() - before.keys():
             del own[name]
         own.update(before)
+
+
+def reset_by_ids(env: Any, ids: Any, seed: Any, options: dict[str, Any]) -> Any:
+    """Reset the environments with these numbers."""
+    return env.reset(seed=seed, env_ids=ids, options=options)
 
 
 def reset_of(env: Any) -> Callable[[Any, dict[str, Any]], Any]:

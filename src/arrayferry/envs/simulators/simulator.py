@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +39,8 @@ class Simulator:
         reset_rows: `reset_rows(ids, seed, options)` resets some environments, and returns a batch of which
             only their rows are read; None if there is no way to do that.
         has_final_obs: whether `step` returns `"final_obs"` whenever an episode ends.
-        framework: the framework of its arrays; None to learn it from the first observation.
+        framework: the framework of its arrays, on its `device`; None to learn both from the first
+            observation.
         takes_seed_lists: whether `reset` takes a seed for each environment.
     """
 
@@ -90,6 +93,6 @@ def spec_of(env: Any) -> EnvSpec:
     spec: Any = getattr(bare, "spec", None)
     of_wrapper, own = _find(env, "_max_episode_steps"), getattr(bare, "max_episode_length", None)
     limits = of_wrapper, own, getattr(spec, "max_episode_steps", None)
-    steps = next((int(limit) for limit in limits if isinstance(limit, (int, float))), None)
+    steps = next((int(limit) for limit in limits if isinstance(limit, Real) and math.isfinite(limit)), None)
     name = spec.id if isinstance(spec, EnvSpec) else re.sub(r"\W", "-", type(bare).__name__)
     return EnvSpec(name, max_episode_steps=steps, disable_env_checker=True)

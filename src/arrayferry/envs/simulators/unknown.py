@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import gymnasium as gym
@@ -10,20 +11,21 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from arrayferry.envs.simulators.simulator import Simulator, choose_mode
 from arrayferry.errors import UnsupportedError
 
-__all__ = ["describe_unknown", "describe_vec_env", "is_batched", "is_like_vec_env"]
+__all__ = ["describe_unknown", "describe_vec_env", "is_batched", "is_like_vec_env", "is_many"]
 
 _VEC_ENV = "num_actions max_episode_length episode_length_buf get_observations step reset".split()
 
 
-def _is_many(env: Any) -> bool:
-    if isinstance(env, (VectorEnv, type)) or not isinstance(getattr(env, "num_envs", None), int):
+def is_many(env: Any) -> bool:
+    """Return whether something has a number of environments, and is not Gymnasium's vector of them."""
+    if isinstance(env, (VectorEnv, type)) or not isinstance(getattr(env, "num_envs", None), Integral):
         return False
     return hasattr(env, "step") and hasattr(env, "reset")
 
 
 def is_like_vec_env(env: Any) -> bool:
     """Return whether an object looks like rsl_rl's `VecEnv`; only its first step tells for sure."""
-    return _is_many(env) and all(hasattr(env, name) for name in _VEC_ENV)
+    return is_many(env) and all(hasattr(env, name) for name in _VEC_ENV)
 
 
 def describe_vec_env(env: Any, autoreset_mode: Any, final_obs: bool | None) -> Simulator:
@@ -34,17 +36,21 @@ def describe_vec_env(env: Any, autoreset_mode: Any, final_obs: bool | None) -> S
 
 
 def is_batched(env: Any) -> bool:
-    """Return whether something says that it is many environments, and is not Gymnasium's vector of them."""
-    if not _is_many(env):
+    """Return whether something says, or its spaces do, that its values have a row for each environment."""
+    if not is_many(env):
         return False
-    says_so = getattr(env, "is_vector_env", False) is True or hasattr(env, "single_action_space")
-    return says_so or (hasattr(env, "num_actions") and not isinstance(env, gym.Env))
+    if getattr(env, "is_vector_env", False) is True or hasattr(env, "single_action_space"):
+        return True
+    if not isinstance(env, gym.Env):
+        return hasattr(env, "num_actions")
+    both = (getattr(env, name, None) for name in ("observation_space", "action_space"))
+    return all((getattr(space, "shape", None) or ())[:1] == (env.num_envs,) for space in both)
 
 
 def describe_unknown(env: Any, autoreset_mode: Any, final_obs: bool | None) -> Simulator:
     """Describe an environment of which only the user knows how it resets."""
     base = getattr(env, "unwrapped", env)
-    declared = getattr(base, "metadata", {}).get("autoreset_mode")
+    declared = (getattr(base, "metadata", None) or {}).get("autoreset_mode")
     if autoreset_mode is None and declared is None:
         line = "arrayferry.envs.as_gymnasium(env, autoreset_mode=AutoresetMode.SAME_STEP)"
         what = f"{type(base).__name__} returns batches, but does not say what it does when an episode ends"

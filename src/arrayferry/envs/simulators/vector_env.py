@@ -45,7 +45,8 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
 
     `as_gymnasium` and `wrap` make it. Arrays stay in the simulator's framework, on its device, and are the
     caller's own. `final_obs` is one batch, valid where `_final_obs` is True; `has_final_obs` says whether the
-    simulator can be asked for it. The simulator's own attributes can be read here, too.
+    simulator can be asked for it, `takes_reset_mask` whether it can reset only some of its environments. The
+    simulator's own attributes can be read here, too.
 
     Args:
         simulator: how to drive it.
@@ -56,9 +57,10 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         self.env: Any = getattr(simulator.env, "unwrapped", simulator.env)  # whose attributes show here
         self.name, self.num_envs = type(self.env).__name__, int(self.env.num_envs)
         self.autoreset_mode = mode = simulator.autoreset_mode
-        self.metadata = {**getattr(self.env, "metadata", {}), "autoreset_mode": mode}
+        self.metadata = {**(getattr(self.env, "metadata", None) or {}), "autoreset_mode": mode}
         self._resets_rows = mode is AutoresetMode.SAME_STEP and not simulator.resets_itself
         self.has_final_obs = simulator.has_final_obs or self._resets_rows
+        self.takes_reset_mask = simulator.reset_rows is not None
         self.render_mode = getattr(self.env, "render_mode", None)
         self.spec = spec_of(simulator.env)
         self._called = consistent_mode(self.env)
@@ -75,7 +77,7 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
             raise UnsupportedError(what, "set its single_action_space to a Gymnasium space")
         self.single_action_space = action_space
         self.action_space = batch_space(action_space, self.num_envs)
-        if self._simulator.framework is not None:
+        if self._simulator.framework is not None and hasattr(self.env, "device"):
             self._set_framework(self._simulator.framework, self.env.device)
         if (space := declared_space(self._stack, "single_observation_space")) is not None:
             self.single_observation_space = space
@@ -179,7 +181,7 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
 
     def _new_rows(self, mask: Any, seed: Any = None, options: Info | None = None) -> tuple[Any, Info]:
         if self._simulator.reset_rows is None:
-            what = f"{self.name} has no way to reset only some of its environments"
+            what = f"{self.name} cannot reset only some of its environments"
             raise UnsupportedError(what, "leave reset_mask out")
         returned = self._simulator.reset_rows(mask.nonzero().squeeze(-1), seed, options or {})
         return two_values(self.name, returned, self.num_envs)
