@@ -91,7 +91,7 @@ def find_framework(to: str | ModuleType | Framework) -> Framework:
             return _load_plugin(plugin)
     module = to if isinstance(to, ModuleType) else sys.modules.get(name)
     if module is not None and (hasattr(module, "asarray") or hasattr(module, "from_dlpack")):
-        return fallback_target(module)
+        return _fallback_target(module)
     raise UnknownFrameworkError(f"{name!r} is not an array framework", _how_to_name_one(name))
 
 
@@ -146,10 +146,14 @@ def _how_to_name_one(given: str = "") -> str:
     return f"{meant}name one of {', '.join(known)}; or {others}"
 
 
-# For a library that nobody registered: its framework as a target, and as the source of a leaf. Set by
-# `_frameworks`.
-fallback_target: Callable[[ModuleType], Framework]
-fallback_source: Callable[[type], Framework | None]
+_fallback_target: Callable[[ModuleType], Framework]
+_fallback_source: Callable[[type], Framework | None]
+
+
+def register_fallback(target: Callable[..., Framework], source: Callable[[type], Framework | None]) -> None:
+    """Set what the framework of a library that nobody registered is: as a target, and as that of a leaf."""
+    global _fallback_target, _fallback_source
+    _fallback_target, _fallback_source = target, source
 
 
 def decide_framework(cls: type) -> Framework | None:
@@ -163,7 +167,7 @@ def decide_framework(cls: type) -> Framework | None:
     package = str(cls.__module__).partition(".")[0]
     if package not in sys.stdlib_module_names and _load_plugins(package):
         return decide_framework(cls)
-    return fallback_source(cls)
+    return _fallback_source(cls)
 
 
 def _decide_source(cls: type) -> Source | None:

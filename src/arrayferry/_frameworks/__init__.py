@@ -23,6 +23,5 @@ from arrayferry._frameworks.warp import Warp
 for _framework in NumPy, Torch, Jax, CuPy, Dask, Sparse, ArrayAPIStrict, MLX, Warp, TensorFlow, Paddle:
     registry.register_framework(_framework())
 
-registry.fallback_target = _generic.framework_of_module
-registry.fallback_source = _generic.framework_of_type
+registry.register_fallback(_generic.framework_of_module, _generic.framework_of_type)
 containers.libraries += [_containers.find, _pytrees.find]
