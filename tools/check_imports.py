@@ -30,7 +30,7 @@ THEIRS = set(
     "dtype shape key name asarray n_items num_envs spec spaces single_action_space max_episode_steps".split()
 )
 THEIRS |= set("id sys items __dict__ __len__ __bool__ __getstate__ add_note _registry item".split())
-THEIRS |= {"num_actions", "max_episode_length", "extras", "get_observations"}  # simulators
+THEIRS |= {"num_actions", "max_episode_length", "extras", "get_observations", "device"}  # simulators
 HANDLES_ENVIRONMENTS = set(
     "sanitizer spaces _boundary wrappers envs learners scale _explain _in_jit cli testing".split()
 )

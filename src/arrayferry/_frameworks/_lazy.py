@@ -27,6 +27,8 @@ class LazyModule:
 if TYPE_CHECKING:
     import array_api_strict as xp
     import jax
+    import jax.core
+    import jax.experimental
     import jax.numpy as jnp
     import mlx.core as mx
     import paddle

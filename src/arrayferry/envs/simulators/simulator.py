@@ -93,6 +93,8 @@ def spec_of(env: Any) -> EnvSpec:
     spec: Any = getattr(bare, "spec", None)
     of_wrapper, own = _find(env, "_max_episode_steps"), getattr(bare, "max_episode_length", None)
     limits = of_wrapper, own, getattr(spec, "max_episode_steps", None)
-    steps = next((int(limit) for limit in limits if isinstance(limit, Real) and math.isfinite(limit)), None)
+    steps = next(
+        (int(float(limit)) for limit in limits if isinstance(limit, Real) and math.isfinite(limit)), None
+    )
     name = spec.id if isinstance(spec, EnvSpec) else re.sub(r"\W", "-", type(bare).__name__)
     return EnvSpec(name, max_episode_steps=steps, disable_env_checker=True)

@@ -43,8 +43,9 @@ def is_batched(env: Any) -> bool:
         return True
     if not isinstance(env, gym.Env):
         return hasattr(env, "num_actions")
+    rows = (env.get_wrapper_attr("num_envs"),)
     both = (getattr(env, name, None) for name in ("observation_space", "action_space"))
-    return all((getattr(space, "shape", None) or ())[:1] == (env.num_envs,) for space in both)
+    return all((getattr(space, "shape", None) or ())[:1] == rows for space in both)
 
 
 def describe_unknown(env: Any, autoreset_mode: Any, final_obs: bool | None) -> Simulator:
