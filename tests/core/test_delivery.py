@@ -11,7 +11,7 @@ import pytest
 
 import arrayferry
 from arrayferry import Source, Target
-from arrayferry._core import containers, walk
+from arrayferry._core import containers, convert, walk
 from arrayferry._core.framework import Deferred
 from arrayferry._core.speedups import speedups
 from arrayferry.errors import DeviceError, TransferError, UnsupportedError
@@ -301,7 +301,7 @@ def test_a_lazy_array_is_computed_before_its_source_changes():
 
 # ---- transfers that are completed together
 
-WALKERS = [walk.Walker, *([] if speedups is None else [speedups.Walker])]
+WALKERS = [walk.Walker, *([] if speedups is None else [convert.Walker])]
 
 
 @pytest.mark.parametrize("walker", WALKERS, ids=["Python", "C"][: len(WALKERS)])

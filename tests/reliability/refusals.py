@@ -215,6 +215,7 @@ SHARING: dict[str, Call] = {
     "another dtype, torch to torch": lambda: convert(
         {"x": torch.ones(2)}, "torch", copy=False, dtypes={"float32": "float64"}
     ),
+    "a dtype that NumPy has not": lambda: convert({"x": INPUTS["bits8 tensor"].make()}, "numpy", copy=False),
     "address no multiple of 64 bytes, to JAX": lambda: convert({"x": at_offset(F4, 4)}, "jax", copy=False),
     "not contiguous, to JAX": lambda: convert({"x": at_offset(F4, 0).T}, "jax", copy=False),
     "a dtype that JAX has not": lambda: convert({"x": np.arange(3)}, "jax", copy=False),
