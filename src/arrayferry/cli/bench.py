@@ -14,12 +14,13 @@ from time import perf_counter
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.vector import VectorEnv
 from rich.markup import escape
 
 import arrayferry
 from arrayferry._boundary.detect import arrays_in
 from arrayferry._core.registry import find_framework
-from arrayferry._explain.render import table
+from arrayferry._explain.render import microseconds, table
 from arrayferry.cli.environments import add_environment, count, default_target, make, title_of
 from arrayferry.cli.screen import Outcome, progress
 
@@ -37,6 +38,7 @@ BAR = 24  # characters
 FEWEST, MOST = 8, 512  # steps of a trip
 ACTIONS, SEED = 64, 0
 
+ByRival = Mapping[str, Any]
 Trip = Callable[[int], "list[float]"]  # takes that many steps from the start, returns the seconds of each
 
 
@@ -62,28 +64,36 @@ def run(arguments: Namespace) -> Outcome:
     what = arguments.env, arguments.vector, arguments.to or default_target(), device
     title = title_of(*what[:3]) + (f" on {device}" if device else "")
     trips = {name: rival(name, *what) for name in (BARE, OURS)}  # wrong arguments raise here
+    problems = {}
     with progress() as bar:
-        if not (problem := problem_with(GYMNASIUM, *what)):
+        if problem := problem_with(GYMNASIUM, *what):
+            problems[GYMNASIUM] = problem
+        else:
             trips = {BARE: trips[BARE], GYMNASIUM: rival(GYMNASIUM, *what), OURS: trips[OURS]}
-        best = replay(trips, bar.track(range(arguments.laps), description=f"{title}: taking turns"))
-    times = {name: seconds * 1e6 for name, seconds in best.items()}
-    rows = []
-    for name, time in times.items():
-        added = "" if name == BARE else f"{max(0.0, time - times[BARE]):.1f}"
-        rows.append((name, f"{time:.1f}", added, "█" * max(1, round(BAR * time / max(times.values())))))
-    shown: list[Any] = [f"[bold]{escape(title)}[/]", table(("", ">µs a step", ">added", ""), rows)]
-    shown += [f"{GYMNASIUM}: [red]{escape(problem)}[/]"] if problem else []
-    if device:
-        shown.append(f"Times of the host: {escape(device)} may still have to do what a step has queued.")
-    problems = {GYMNASIUM: problem} if problem else {}
-    return Outcome(shown, {"title": title, "microseconds": times, "problems": problems})
+        times = replay(trips, bar.track(range(arguments.laps), description=f"{title}: taking turns"))
+    added = {name: f"{max(0.0, time - times[BARE]) * 1e6:.1f}" for name, time in times.items()}
+    note = (
+        f"Times of the host: {escape(device)} may still have to do what a step has queued." if device else ""
+    )
+    return outcome_of(title, times, ">added", added | {BARE: ""}, problems, note)
+
+
+def outcome_of(
+    title: str, times: ByRival, head: str, column: ByRival, problems: ByRival, note: str = "", **data: Any
+) -> Outcome:
+    """Return what came of a comparison: the seconds of a step, another column, and who failed and why."""
+    bars = {name: "█" * max(1, round(BAR * time / max(times.values()))) for name, time in times.items()}
+    rows = [(name, microseconds(time), column[name], bars[name]) for name, time in times.items()]
+    shown: list[Any] = [f"[bold]{escape(title)}[/]", table(("", ">µs a step", head, ""), rows)]
+    shown += [f"{name}: [red]{escape(problem)}[/]" for name, problem in problems.items()]
+    data["microseconds"] = {name: time * 1e6 for name, time in times.items()}
+    return Outcome([*shown, note] if note else shown, {"title": title, **data, "problems": problems})
 
 
 def rival(name: str, env_name: str, vector: int | None, to: str, device: str | None = None) -> Trip:
     """Return the trip of a rival, through an environment that is wrapped as its name says."""
     env = make(env_name, vector)
-    env.action_space.seed(SEED)
-    actions: Any = [env.action_space.sample() for _ in range(ACTIONS)]
+    actions = sampled_actions(env)
     obs, _ = env.reset(seed=SEED)
     source = next((framework for framework, _ in arrays_in(obs)), find_framework("numpy"))
     if name != BARE or source.name != "numpy":
@@ -96,6 +106,18 @@ def rival(name: str, env_name: str, vector: int | None, to: str, device: str | N
         env = wrapper(env, env_xp=source.load(), **options)
     elif name == OURS:
         env = arrayferry.wrap(env, to, device)
+    return trip_through(env, actions)
+
+
+def sampled_actions(env: Any) -> Any:
+    """Return the actions of all trips, which are the same for each rival."""
+    env.action_space.seed(SEED)
+    return [env.action_space.sample() for _ in range(ACTIONS)]
+
+
+def trip_through(env: Any, actions: Any) -> Trip:
+    """Return the trip through an environment."""
+    is_single = not isinstance(env, VectorEnv)
 
     def trip(steps: int) -> list[float]:
         env.reset(seed=SEED)
@@ -104,7 +126,7 @@ def rival(name: str, env_name: str, vector: int | None, to: str, device: str | N
             start = perf_counter()
             result = env.step(action)
             times.append(perf_counter() - start)
-            if not vector and (result[2] or result[3]):
+            if is_single and (result[2] or result[3]):
                 env.reset()
         return times
 

@@ -53,9 +53,7 @@ def run(arguments: Namespace) -> Outcome:
     working = [status.name for status in statuses if status.works]
     broken = [status.name for status in statuses if status.version and not status.works]
     verdict = f"does not work: {', '.join(broken)}" if broken else f"fine: {', '.join(working)}"
-    notes = [
-        text for exists, text in ((speedups, _NO_SPEEDUPS), (REFCOUNTS_RELIABLE, _NO_PROOF)) if not exists
-    ]
+    notes = [_NO_SPEEDUPS] * (not speedups) + [_NO_PROOF] * (not REFCOUNTS_RELIABLE)
     python = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     shown: list[Any] = [f"[{'red' if broken else 'green'}]{verdict}[/]"]
     shown += [f"arrayferry {arrayferry.__version__}, {python}", *(f"[yellow]{text}[/]" for text in notes)]
