@@ -12,7 +12,9 @@ ADVICE = [
     (Accelerators(), {}, ""),
     (BOTH, {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}, ""),
     (BOTH, {}, "JAX takes 75% of a GPU's memory"),
-    (BOTH, {"XLA_PYTHON_CLIENT_MEM_FRACTION": ".4"}, "JAX takes 40% of a GPU's memory"),
+    (BOTH, {"XLA_CLIENT_MEM_FRACTION": ".4"}, "JAX takes 40% of a GPU's memory"),
+    (BOTH, {"XLA_PYTHON_CLIENT_MEM_FRACTION": ".3"}, "JAX takes 30% of a GPU's memory"),
+    (BOTH, {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}, ""),
     (Accelerators(("cuda:0",)), {}, "Only torch sees an accelerator: install a build of JAX for it."),
     (
         Accelerators(jax=("cuda:0",)),

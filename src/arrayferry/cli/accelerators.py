@@ -87,9 +87,11 @@ def advice(found: Accelerators, environ: Mapping[str, str]) -> list[str]:
         hints.append(
             "They see different devices: set CUDA_VISIBLE_DEVICES for both, before either is imported."
         )
-    asked = environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "true").lower()
-    if found.torch and found.jax and asked not in ("false", "0"):
-        share = environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION", ".75")
+    set_to = {name: environ.get(f"XLA_PYTHON_CLIENT_{name}") for name in ("ALLOCATOR", "PREALLOCATE")}
+    preallocates = set_to["ALLOCATOR"] != "platform" and set_to["PREALLOCATE"] not in ("false", "False", "0")
+    if found.torch and found.jax and preallocates:
+        old = environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION")
+        share = environ.get("XLA_CLIENT_MEM_FRACTION") or old or ".75"
         hints.append(
             f"JAX takes {float(share):.0%} of a GPU's memory when it starts, and leaves torch the rest: "
             "before importing jax, set XLA_PYTHON_CLIENT_PREALLOCATE=false."
