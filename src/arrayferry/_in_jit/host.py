@@ -18,6 +18,7 @@ from arrayferry._in_jit.declared import (
     alone,
     part_of_array,
     part_of_example,
+    part_of_parts,
     part_of_space,
 )
 from arrayferry._in_jit.turns import numbers, turns_of
@@ -56,10 +57,8 @@ class Host:
             what = f"{type(env.unwrapped).__qualname__} does not reset finished environments by itself"
             raise UnsupportedError(what, with_same_step)
         if autoreset and is_vector and mode is not AutoresetMode.SAME_STEP:
-            what = (
-                "autoreset=True, but this vector environment does not reset in the step that ends an episode"
-            )
-            raise UnsupportedError(what, f"{with_same_step}, or leave autoreset out")
+            what = "this vector environment does not reset in the step that ends an episode"
+            raise UnsupportedError(f"autoreset=True, but {what}", f"{with_same_step}, or leave autoreset out")
         self._resets = autoreset and not is_vector
         self._has_final_obs = self._resets or mode is AutoresetMode.SAME_STEP
         if "final_obs" in info and not self._has_final_obs:
@@ -123,16 +122,13 @@ class Host:
             name: self.obs if name == "final_obs" else part_of_example(f'info["{name}"]', *found)
             for name, found in examples.items()
         }
-        zeros = {
-            name: [np.zeros(one.shape, one.dtype) for one in part.leaves] for name, part in parts.items()
-        }
 
         def flatten(found: dict[str, Any]) -> Iterator[Any]:
             for name, part in parts.items():
-                yield from part.flatten(found[name]) if name in found else zeros[name]
+                zeros = (np.zeros(leaf.shape, leaf.dtype) for leaf in part.leaves)
+                yield from part.flatten(found[name]) if name in found else zeros
 
-        leaves = [leaf for part in parts.values() for leaf in part.leaves]
-        return Part(leaves, flatten, lambda rest: {name: part.build(rest) for name, part in parts.items()})
+        return part_of_parts(parts, flatten)
 
     def _first_infos(self, names: tuple[str, ...]) -> dict[str, list[Any]]:
         """Look up the named infos in those of a first reset and step."""
@@ -145,7 +141,7 @@ class Host:
         found = {name: [one[name] for one in infos if name in one] for name in names}
         for name in wanted:
             if not found[name]:
-                there = {**infos[0], **infos[1]} | ({"final_obs": None} if self._has_final_obs else {})
+                there = [*{**infos[0], **infos[1]}, *["final_obs"] * self._has_final_obs]
                 known = f"; there are: {', '.join(there)}" if there else ""
                 hint = f'give an example of it, info={{"{name}": ...}}{known}'
                 raise UnsupportedError(f"no info {name!r} in the first reset or step", hint, "info")
