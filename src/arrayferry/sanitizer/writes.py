@@ -31,11 +31,19 @@ _OWN = "copy it before writing to it, or leave copy at None"
 
 @dataclass(slots=True, eq=False)
 class _Snapshot:
-    """One array that was handed over: the leaf, the step, and the bytes of its memory at that time."""
+    """One array that was handed over: the leaf, the step, its memory at that time, and who held it."""
 
     leaf: Leaf
     step: int
-    before: bytes
+    before: bytes = b""
+    references: int = 0
+
+    def __post_init__(self) -> None:
+        self.before, self.references = self.leaf.view.tobytes(), self.count()
+
+    def count(self) -> int:
+        """Return the number of references to the array."""
+        return getrefcount(self.leaf.value)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -58,10 +66,6 @@ class _Snapshot:
         return f"{many} changed, {where} was {before[index]} and is {view[index]}"
 
 
-def _snapshot(leaf: Leaf, step: int) -> _Snapshot:
-    return _Snapshot(leaf, step, leaf.view.tobytes())
-
-
 class Writes:
     """The memory that agent and environment have got from each other.
 
@@ -77,13 +81,12 @@ class Writes:
 
     def __getstate__(self) -> dict[str, Any]:
         # A copied or unpickled sanitizer watches nothing: its arrays would be copies that nobody else holds.
-        return {**vars(self), "_watched": {}, "_actions": [], "_counts": []}
+        return {**vars(self), "_watched": {}, "_actions": []}
 
     def forget(self) -> None:
         """Stop watching everything that was handed over so far."""
         self._watched: dict[tuple[Any, ...], _Snapshot] = {}
         self._actions: list[_Snapshot] = []
-        self._counts: list[int] = []
 
     def entering(self, action: list[Leaf]) -> None:
         """Note what the agent wrote to during its turn, and remember the action that it hands in."""
@@ -95,29 +98,25 @@ class Writes:
                 snapshot.before = snapshot.leaf.view.tobytes()
         # An array that only this call holds was made on the way: the agent does not see it.
         visible = [leaf for leaf in action if leaf.in_place and leaf.held is not False]
-        self._actions = [_snapshot(leaf, self._log.step) for leaf in visible]
-        self._counts = self._count()
+        self._actions = [_Snapshot(leaf, self._log.step) for leaf in visible]
 
     def returned(self, results: list[Leaf]) -> None:
         """Note what the environment wrote to during its turn; watch what it kept and what it hands out."""
-        counts = self._count()
         actions, self._actions = self._actions, []
+        kept = [action for action in actions if action.count() > action.references]
         for snapshot in (*self._watched.values(), *actions):
             if snapshot.has_changed():
                 self._blame_environment(snapshot)
                 self._watched.pop(snapshot.key, None)
         handed_out = {id(leaf.value) for leaf in results}
-        for snapshot, before, after in zip(actions, self._counts, counts):
-            if after > before and id(snapshot.leaf.value) not in handed_out:
+        for snapshot in kept:
+            if id(snapshot.leaf.value) not in handed_out:
                 self._watch(snapshot.leaf)
         for leaf in results:
             if leaf.in_place and leaf.held is not False:  # else it is the agent's own, or out of sight
                 self._watch_result(leaf)
         oldest = self._log.step - _STEPS
         self._watched = {key: snapshot for key, snapshot in self._watched.items() if snapshot.step > oldest}
-
-    def _count(self) -> list[int]:
-        return [getrefcount(snapshot.leaf.value) for snapshot in self._actions]
 
     def _watch_result(self, leaf: Leaf) -> None:
         if self._shared and leaf.held and leaf.name == "obs" and self._log.step >= self._trusted:
@@ -128,7 +127,7 @@ class Writes:
 
     def _watch(self, leaf: Leaf) -> None:
         """Watch a leaf, in place of an older one with the same memory; within a step, the first counts."""
-        new = _snapshot(leaf, self._log.step)
+        new = _Snapshot(leaf, self._log.step)
         previous = self._watched.get(new.key)
         if previous is None or previous.step != new.step:
             self._watched[new.key] = new
