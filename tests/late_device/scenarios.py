@@ -15,7 +15,7 @@ import arrayferry
 from arrayferry import Converter, convert
 from arrayferry._core import holds
 from late_device import device as late
-from late_device.toy import Toy, ToyArray
+from late_device.dlpack_framework import Toy, ToyArray
 
 SCENARIOS = {}
 

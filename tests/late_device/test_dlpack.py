@@ -8,7 +8,7 @@ import torch
 from arrayferry import convert, register_framework
 from arrayferry._core import holds
 from arrayferry.errors import SharingError, UnsupportedError
-from late_device.toy import Toy, ToyArray
+from late_device.dlpack_framework import Toy, ToyArray
 
 pytestmark = pytest.mark.late
 

@@ -14,7 +14,7 @@ from arrayferry import Converter, convert
 from arrayferry._core import convert as convert_module
 from arrayferry._core import holds
 from arrayferry.errors import SharingError, TransferError, UnsupportedError
-from late_device.toy import Toy
+from late_device.dlpack_framework import Toy
 
 pytestmark = pytest.mark.late
 

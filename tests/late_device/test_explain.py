@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from arrayferry import explain, register_framework
+from late_device.dlpack_framework import Toy, ToyArray
 from late_device.envs import Rows
-from late_device.toy import Toy, ToyArray
 
 pytestmark = pytest.mark.late
 

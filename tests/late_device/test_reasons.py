@@ -11,8 +11,8 @@ from arrayferry._frameworks import _torch_devices
 from arrayferry._frameworks import torch as torch_framework
 from arrayferry.errors import FerryError
 from late_device import device as late
+from late_device.dlpack_framework import ToyArray
 from late_device.scenarios import SCENARIOS, play
-from late_device.toy import ToyArray
 
 pytestmark = pytest.mark.late
 

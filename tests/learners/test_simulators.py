@@ -14,7 +14,7 @@ from arrayferry import wrap  # noqa: E402
 from arrayferry.envs import as_gymnasium  # noqa: E402
 from arrayferry.errors import UnsupportedError  # noqa: E402
 from arrayferry.learners import rsl_rl_vec_env, sb3_vec_env, torchrl_env  # noqa: E402
-from envs.simulators import toys  # noqa: E402
+from envs.simulators import stand_ins  # noqa: E402
 from envs.simulators.test_vector_env import LIMITS, MAKERS, Bare, actions_of, maniskill  # noqa: E402
 
 STEPS = 20
@@ -34,7 +34,7 @@ def bare_rollout(sim: Any) -> Any:
 def test_sb3(family):
     pytest.importorskip("stable_baselines3")
     venv = sb3_vec_env(MAKERS[family](LIMITS), action_bound=10.0)
-    twin = Bare(MAKERS[family]([toys.FOREVER] * 4))
+    twin = Bare(MAKERS[family]([stand_ins.FOREVER] * 4))
     twin.reset()
     venv.reset()
     assert venv.action_space.is_bounded()
@@ -101,7 +101,7 @@ def test_rsl_rl(family):
 @pytest.mark.learners
 def test_rsl_rl_sets_the_simulators_counter():
     pytest.importorskip("rsl_rl")
-    sim = toys.ManagerBasedRlEnv([9, 9])
+    sim = stand_ins.ManagerBasedRlEnv([9, 9])
     env = rsl_rl_vec_env(sim)
     assert env.max_episode_length == 9
     env.episode_length_buf = torch.tensor([3, 8])
@@ -136,7 +136,7 @@ def test_a_loop_of_ones_own(family, target):
 def test_actions_without_bounds_are_refused_with_what_to_pass():
     pytest.importorskip("stable_baselines3")
     with pytest.raises(UnsupportedError, match="pass action_bound"):
-        sb3_vec_env(toys.ManagerBasedRlEnv(LIMITS))
+        sb3_vec_env(stand_ins.ManagerBasedRlEnv(LIMITS))
     bound = sb3_vec_env(maniskill(LIMITS), action_bound=5.0).action_space
     assert (bound.low.min(), bound.high.max()) == (-1, 1)
 
@@ -158,7 +158,7 @@ def test_learners_that_need_final_observations_refuse_simulators_without(family)
 def test_learners_that_reset_rows_refuse_simulators_that_cannot(learner):
     pytest.importorskip("stable_baselines3")
     pytest.importorskip("torchrl")
-    sim = toys.Unknown(LIMITS)
+    sim = stand_ins.Unknown(LIMITS)
     with pytest.raises(UnsupportedError, match="cannot reset only some of its environments"):
         learner(as_gymnasium(sim, autoreset_mode=AutoresetMode.DISABLED))
     assert not sim.episodes.any()

@@ -49,7 +49,7 @@ from arrayferry.wrappers import watch
 from arrayferry.wrappers._compute.array_context import ArrayContext
 from arrayferry.wrappers.pettingzoo import AECArrayConversion, ParallelArrayConversion
 from envs.line_walk import Walk, interface
-from envs.simulators import toys
+from envs.simulators import stand_ins
 from helpers.frameworks import TARGET, FakeFramework
 from helpers.pettingzoo_envs import ThreeAgents, aec
 from reliability.inputs import INPUTS, REFUSALS, _on_two, _read_only
@@ -639,7 +639,7 @@ OTHER_INTERFACES: dict[str, Call] = {
 
 
 def _open(kind: str, limits: Any = (3, 4), **options: Any) -> Any:
-    return as_gymnasium(getattr(toys, kind)([*limits]), **options)
+    return as_gymnasium(getattr(stand_ins, kind)([*limits]), **options)
 
 
 def _step(kind: str) -> Any:
@@ -660,9 +660,9 @@ SIMULATORS: dict[str, Call] = {
         "Go2Env", autoreset_mode="Disabled"
     ),
     "as_gymnasium(simulator, final_obs=True) without any": lambda: _open("Go2Env", final_obs=True),
-    "wrap(ManiSkill environment that is rebuilt)": lambda: as_gymnasium(toys.BaseEnv([3, 4], 1)),
+    "wrap(ManiSkill environment that is rebuilt)": lambda: as_gymnasium(stand_ins.BaseEnv([3, 4], 1)),
     "wrap(vector wrapper around a simulator)": lambda: as_gymnasium(
-        gym.vector.VectorWrapper(toys.ManiSkillVectorEnv(toys.BaseEnv([3, 4])))
+        gym.vector.VectorWrapper(stand_ins.ManiSkillVectorEnv(stand_ins.BaseEnv([3, 4])))
     ),
     "wrap(simulator without an action space)": _actionless,
     "wrap(VecEnv without a reset)": lambda: describe_vec_env(SimpleNamespace(), None, None),

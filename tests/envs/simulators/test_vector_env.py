@@ -20,31 +20,31 @@ torch = pytest.importorskip("torch")
 from arrayferry import check, explain, wrap  # noqa: E402
 from arrayferry.envs import as_gymnasium  # noqa: E402
 from arrayferry.errors import OptionError, UnsupportedError  # noqa: E402
-from envs.simulators import toys  # noqa: E402
+from envs.simulators import stand_ins  # noqa: E402
 
 SAME, DISABLED, NEXT = AutoresetMode.SAME_STEP, AutoresetMode.DISABLED, AutoresetMode.NEXT_STEP
 LIMITS = [3, 5, 4, 7]
 
 
 def maniskill(limits: Any) -> Any:
-    return toys.TimeLimitWrapper(toys.BaseEnv(limits))
+    return stand_ins.TimeLimitWrapper(stand_ins.BaseEnv(limits))
 
 
 def isaac_with_final(limits: Any) -> Any:
-    return toys.DirectRLEnv(limits, compute_final_obs=False)
+    return stand_ins.DirectRLEnv(limits, compute_final_obs=False)
 
 
 # How each is made, and what its own autoreset is when it is stepped bare.
 MAKERS: dict[str, Any] = {
-    "mjlab": toys.ManagerBasedRlEnv,
+    "mjlab": stand_ins.ManagerBasedRlEnv,
     "ManiSkill": maniskill,
-    "ManiSkillVectorEnv": lambda limits: toys.ManiSkillVectorEnv(maniskill(limits)),
-    "Isaac Lab, direct": toys.DirectRLEnv,
-    "Isaac Lab, managers": toys.ManagerBasedRLEnv,
+    "ManiSkillVectorEnv": lambda limits: stand_ins.ManiSkillVectorEnv(maniskill(limits)),
+    "Isaac Lab, direct": stand_ins.DirectRLEnv,
+    "Isaac Lab, managers": stand_ins.ManagerBasedRLEnv,
     "Isaac Lab, newer": isaac_with_final,
-    "Isaac Lab, Warp": toys.DirectRLEnvWarp,
-    "Genesis": toys.Go2Env,
-    "rsl_rl": toys.VecEnv,
+    "Isaac Lab, Warp": stand_ins.DirectRLEnvWarp,
+    "Genesis": stand_ins.Go2Env,
+    "rsl_rl": stand_ins.VecEnv,
 }
 KEEPS_FINAL = ["mjlab", "ManiSkill", "ManiSkillVectorEnv", "Isaac Lab, newer"]
 RESETS_ROWS = ["mjlab", "ManiSkill", "ManiSkillVectorEnv", "Isaac Lab, managers"]
@@ -87,8 +87,8 @@ class Bare:
 
     def __init__(self, sim: Any) -> None:
         self.sim, self.base = sim, getattr(sim, "unwrapped", sim)
-        self.needs_resets = isinstance(self.base, toys.BaseEnv)
-        if isinstance(sim, toys.ManiSkillVectorEnv):
+        self.needs_resets = isinstance(self.base, stand_ins.BaseEnv)
+        if isinstance(sim, stand_ins.ManiSkillVectorEnv):
             sim.auto_reset = False
 
     def reset(self) -> Any:
@@ -187,7 +187,7 @@ def test_writing_into_results_does_not_reach_the_simulator(make):
 
 
 def test_copy_false_shares_memory():
-    sim = toys.DirectRLEnv(LIMITS)
+    sim = stand_ins.DirectRLEnv(LIMITS)
     envs = wrap(sim, "torch", copy=False)
     envs.reset()
     reward = envs.step(torch.zeros(4, 2))[1]
@@ -196,14 +196,14 @@ def test_copy_false_shares_memory():
 
 @pytest.mark.parametrize("opened", [as_gymnasium, lambda sim: wrap(sim, "torch")], ids=["bare", "wrapped"])
 def test_an_action_leaves_no_trace(make, opened):
-    """Its gradient, dtype and memory: the toys keep the action that they are given."""
+    """Its gradient, dtype and memory: the stand-ins keep the action that they are given."""
     sim, twin = opened(make(LIMITS)), Bare(make(LIMITS))
     sim.reset(), twin.reset()
     for step in range(6):
         actions = actions_of(step, len(LIMITS))
         passed = actions.double().requires_grad_()
         result = sim.step(passed)
-        assert torch.equal(passed.float(), actions)  # the toys write into it when they reset
+        assert torch.equal(passed.float(), actions)  # the stand-ins write into it when they reset
         for leaf in leaves_of(result):
             assert not getattr(leaf, "requires_grad", False)
             assert getattr(leaf, "dtype", None) is not torch.float64
@@ -229,7 +229,7 @@ def test_inference_mode_works_on_either_side(make, made_in, stepped_in):
 
 
 def test_a_simulator_that_was_rolled_out_in_inference_mode_goes_on():
-    sim = toys.Go2Env(LIMITS)
+    sim = stand_ins.Go2Env(LIMITS)
     with torch.inference_mode():
         sim.reset()
         sim.step(torch.zeros(4, 2))
@@ -244,7 +244,7 @@ def test_a_simulator_that_was_rolled_out_in_inference_mode_goes_on():
 
 @pytest.mark.parametrize("family", KEEPS_FINAL)
 def test_final_observations_are_those_of_a_twin_without_a_time_limit(family):
-    envs, twin = as_gymnasium(MAKERS[family](LIMITS)), Bare(MAKERS[family]([toys.FOREVER] * 4))
+    envs, twin = as_gymnasium(MAKERS[family](LIMITS)), Bare(MAKERS[family]([stand_ins.FOREVER] * 4))
     assert envs.has_final_obs
     envs.reset(), twin.reset()
     first = [None] * 4
@@ -274,10 +274,10 @@ def test_final_observations_are_not_invented(family):
         assert not [key for key in info if "final" in key]
 
 
-@pytest.mark.parametrize("make", [toys.DirectRLEnv, toys.ManagerBasedRLEnv])
+@pytest.mark.parametrize("make", [stand_ins.DirectRLEnv, stand_ins.ManagerBasedRLEnv])
 def test_isaac_lab_is_observed_before_it_resets_if_asked(make):
     sim = make(LIMITS)
-    envs, twin = as_gymnasium(sim, final_obs=True), Bare(make([toys.FOREVER] * 4))
+    envs, twin = as_gymnasium(sim, final_obs=True), Bare(make([stand_ins.FOREVER] * 4))
     assert envs.has_final_obs
     envs.reset(), twin.reset()
     for step in range(3):
@@ -361,7 +361,7 @@ def test_nothing_is_stepped_before_a_reset(make):
     with pytest.raises(gym.error.ResetNeeded):
         as_gymnasium(sim).step(torch.zeros(4, 2))
     with pytest.raises(gym.error.ResetNeeded if RESETS_ROWS else UnsupportedError):
-        wrap(toys.ManagerBasedRlEnv(LIMITS), "torch").reset(options={"reset_mask": np.ones(4, bool)})
+        wrap(stand_ins.ManagerBasedRlEnv(LIMITS), "torch").reset(options={"reset_mask": np.ones(4, bool)})
     assert not getattr(sim, "unwrapped", sim).episode_length_buf.any()
 
 
@@ -375,7 +375,7 @@ def test_logs_are_there_when_an_episode_ended_and_only_then(make):
     for step in range(9):
         *_, terminated, truncated, info = envs.step(actions_of(step, 4))
         logs = [key for key in ("log", "episode") if key in info]
-        has_logs = not isinstance(envs.env, toys.BaseEnv)
+        has_logs = not isinstance(envs.env, stand_ins.BaseEnv)
         assert bool(logs) == (has_logs and bool((terminated | truncated).any()))
         infos.append(info)
     assert len({id(info) for info in infos}) == len(infos)
@@ -383,7 +383,7 @@ def test_logs_are_there_when_an_episode_ended_and_only_then(make):
 
 
 def test_each_entry_with_rows_has_a_mask():
-    envs = as_gymnasium(toys.Go2Env(LIMITS))
+    envs = as_gymnasium(stand_ins.Go2Env(LIMITS))
     envs.reset()
     for step in range(3):
         info = envs.step(actions_of(step, 4))[4]
@@ -395,8 +395,8 @@ def test_each_entry_with_rows_has_a_mask():
 def with_infos(at_reset: Any, at_step: Any) -> Any:
     """Return an environment of ManiSkill whose resets and steps add something to the infos."""
 
-    @toys.in_package("mani_skill")
-    class Env(toys.BaseEnv):
+    @stand_ins.in_package("mani_skill")
+    class Env(stand_ins.BaseEnv):
         def reset(self, **options: Any) -> Any:
             obs, info = super().reset(**options)
             return obs, info | at_reset
@@ -405,7 +405,7 @@ def with_infos(at_reset: Any, at_step: Any) -> Any:
             *values, info = super().step(actions)
             return *values, info | at_step
 
-    return as_gymnasium(toys.TimeLimitWrapper(Env(LIMITS)))
+    return as_gymnasium(stand_ins.TimeLimitWrapper(Env(LIMITS)))
 
 
 def info_of_the_first_end(at_reset: Any, at_step: Any) -> Any:
@@ -481,10 +481,10 @@ def test_metadata_say_what_is_true_and_the_classes_are_untouched(make):
 
 
 def test_seeds_of_numpy_are_ints():
-    sim = toys.ManagerBasedRlEnv(LIMITS)
+    sim = stand_ins.ManagerBasedRlEnv(LIMITS)
     envs = wrap(sim, "torch")
     first, _ = envs.reset(seed=np.int64(7))
-    again, _ = wrap(toys.ManagerBasedRlEnv(LIMITS), "torch").reset(seed=7)
+    again, _ = wrap(stand_ins.ManagerBasedRlEnv(LIMITS), "torch").reset(seed=7)
     assert_same(first, again)
     assert sim.seeds == [7]
     with pytest.raises(OptionError, match="one seed"):
@@ -495,7 +495,7 @@ def test_seeds_of_numpy_are_ints():
 
 
 def test_seeds_that_nobody_takes_are_ignored_with_a_warning():
-    envs = wrap(toys.Go2Env(LIMITS), "torch")
+    envs = wrap(stand_ins.Go2Env(LIMITS), "torch")
     with pytest.warns(UserWarning, match="takes no seed, so that 1 is ignored"):
         envs.reset(seed=1)
     with pytest.raises(UnsupportedError, match="takes no options"):
@@ -523,7 +523,7 @@ def test_frames_are_one_for_each_environment_or_one_for_all(family):
 
 @pytest.mark.parametrize("auto_reset", [True, False])
 def test_close_closes_and_leaves_settings_as_they_were(auto_reset):
-    sim = toys.ManagerBasedRlEnv(LIMITS, auto_reset)
+    sim = stand_ins.ManagerBasedRlEnv(LIMITS, auto_reset)
     envs = wrap(sim, "torch")
     envs.reset()
     for step in range(4):
@@ -544,7 +544,7 @@ def test_settings_are_put_back_when_a_step_fails():
 
 
 def test_what_a_learner_sets_reaches_the_simulator():
-    sim = toys.ManagerBasedRlEnv([9, 9])
+    sim = stand_ins.ManagerBasedRlEnv([9, 9])
     envs = wrap(sim, "torch")
     envs.reset()
     envs.unwrapped.episode_length_buf = np.array([3, 8], np.int32)
@@ -573,7 +573,7 @@ def test_wrappers_around_a_simulator_are_stepped():
             obs, reward, *others = self.env.step(actions)
             return obs, reward * 2, *others
 
-    sim = toys.DirectRLEnv(LIMITS)
+    sim = stand_ins.DirectRLEnv(LIMITS)
     envs = wrap(Doubled(sim), "torch")
     envs.reset()
     reward = envs.step(torch.ones(4, 2))[1]
@@ -581,7 +581,7 @@ def test_wrappers_around_a_simulator_are_stepped():
 
 
 def test_a_single_environment_of_maniskill_stays_single():
-    env = wrap(toys.CPUGymWrapper(maniskill([3])), "torch")
+    env = wrap(stand_ins.CPUGymWrapper(maniskill([3])), "torch")
     assert not isinstance(env, gym.vector.VectorEnv)
     obs, _ = env.reset()
     assert obs.shape == (5,)
@@ -592,7 +592,7 @@ class OnlyBatches(gym.Env[Any, Any]):
     """An environment that has `num_envs` and batches, and says nothing else about itself."""
 
     def __init__(self, count: Any = 4, metadata: Any = None) -> None:
-        self.sim, self.num_envs, self.steps = toys.Unknown(LIMITS[: int(count)]), count, 0
+        self.sim, self.num_envs, self.steps = stand_ins.Unknown(LIMITS[: int(count)]), count, 0
         self.observation_space, self.action_space = self.sim.observation_space, self.sim.action_space
         self.metadata = metadata
 
@@ -644,7 +644,7 @@ def test_a_simulator_that_is_no_ordinary_object_is_opened():
 
 
 def test_a_device_that_is_not_declared_is_learned():
-    sim = toys.Go2Env(LIMITS)
+    sim = stand_ins.Go2Env(LIMITS)
     del sim.device
     envs = wrap(sim, "torch")
     envs.reset()
@@ -655,7 +655,7 @@ def test_a_device_that_is_not_declared_is_learned():
     ("declared", "known"), [(math.inf, None), (np.int64(7), 7), (7.0, 7), (None, None), ("7", None)]
 )
 def test_time_limits_of_any_type_are_read(declared, known):
-    sim = toys.Go2Env(LIMITS)
+    sim = stand_ins.Go2Env(LIMITS)
     sim.max_episode_length = declared
     assert wrap(sim, "torch").spec.max_episode_steps == known
 
@@ -664,14 +664,14 @@ def test_time_limits_of_any_type_are_read(declared, known):
     "wrapper", [gym.wrappers.RecordEpisodeStatistics, lambda sim: gym.wrappers.TimeLimit(sim, 9)]
 )
 def test_wrappers_that_count_one_episode_are_refused_around_many(wrapper):
-    sim = toys.DirectRLEnv(LIMITS)
+    sim = stand_ins.DirectRLEnv(LIMITS)
     with pytest.raises(UnsupportedError, match="put wrappers around what you get"):
         wrap(wrapper(sim), "torch")
     assert not sim.episodes.any()
 
 
 def test_agents_of_isaac_lab_are_refused_with_what_makes_one_of_them():
-    @toys.in_package("isaaclab")
+    @stand_ins.in_package("isaaclab")
     class DirectMARLEnv(gym.Env[Any, Any]):
         num_envs = 4
 
@@ -680,12 +680,12 @@ def test_agents_of_isaac_lab_are_refused_with_what_makes_one_of_them():
 
 
 def test_observations_that_are_tuples_are_reset_row_by_row():
-    @toys.in_package("mani_skill")
-    class Env(toys.BaseEnv):
+    @stand_ins.in_package("mani_skill")
+    class Env(stand_ins.BaseEnv):
         def observe(self) -> Any:
             return super().observe(), {"twice": super().observe() * 2}
 
-    envs = wrap(toys.TimeLimitWrapper(Env(LIMITS)), "torch")
+    envs = wrap(stand_ins.TimeLimitWrapper(Env(LIMITS)), "torch")
     envs.reset()
     for step in range(3):
         obs, *_, info = envs.step(actions_of(step, 4))
@@ -695,7 +695,7 @@ def test_observations_that_are_tuples_are_reset_row_by_row():
 
 
 def test_an_unknown_environment_is_refused_before_any_step():
-    sim = toys.Unknown(LIMITS)
+    sim = stand_ins.Unknown(LIMITS)
     with pytest.raises(
         UnsupportedError, match=r"as_gymnasium\(env, autoreset_mode=AutoresetMode.SAME_STEP\)"
     ):
@@ -705,8 +705,8 @@ def test_an_unknown_environment_is_refused_before_any_step():
 
 
 def test_an_unknown_environment_does_what_the_user_says():
-    bare = Bare(toys.Unknown(LIMITS))
-    envs = wrap(as_gymnasium(toys.Unknown(LIMITS), autoreset_mode=SAME), "torch")
+    bare = Bare(stand_ins.Unknown(LIMITS))
+    envs = wrap(as_gymnasium(stand_ins.Unknown(LIMITS), autoreset_mode=SAME), "torch")
     assert envs.metadata["autoreset_mode"] is SAME
     assert_same(envs.reset()[0], bare.reset())
     for step in range(8):
@@ -715,7 +715,7 @@ def test_an_unknown_environment_does_what_the_user_says():
 
 @pytest.mark.parametrize("mode", [NEXT, DISABLED])
 def test_an_object_in_numpy_is_learned_from_its_first_observation(mode):
-    sim = toys.UnknownObject([2, 3])
+    sim = stand_ins.UnknownObject([2, 3])
     envs = as_gymnasium(sim, autoreset_mode=mode)
     assert not hasattr(envs, "single_observation_space")
     obs, info = envs.reset(seed=1)
@@ -734,7 +734,7 @@ def test_an_object_in_numpy_is_learned_from_its_first_observation(mode):
 
 @pytest.mark.parametrize("form", [lambda rows: rows, lambda rows: {"policy": rows}, lambda rows: (rows,)])
 def test_observations_with_other_rows_are_refused(form: Any) -> None:
-    class Fewer(toys.DirectRLEnv):
+    class Fewer(stand_ins.DirectRLEnv):
         def step(self, actions: Any) -> Any:
             return form(torch.zeros(3, 2)), *super().step(actions)[1:]
 
@@ -745,7 +745,7 @@ def test_observations_with_other_rows_are_refused(form: Any) -> None:
 
 
 def test_five_values_that_mean_something_else_are_refused_with_nothing_handed_out():
-    envs = wrap(toys.LeggedEnv(LIMITS), "torch")
+    envs = wrap(stand_ins.LeggedEnv(LIMITS), "torch")
     envs.reset()
     with pytest.raises(UnsupportedError, match="LeggedEnv returns None as reward of 4 environments"):
         envs.step(torch.zeros(4, 2))
@@ -754,24 +754,24 @@ def test_five_values_that_mean_something_else_are_refused_with_nothing_handed_ou
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: wrap(toys.DirectRLEnv(LIMITS), "torch", num_envs=4), "is made already"),
-        (lambda: wrap((toys.DirectRLEnv(LIMITS), {}), "torch"), "is made already"),
+        (lambda: wrap(stand_ins.DirectRLEnv(LIMITS), "torch", num_envs=4), "is made already"),
+        (lambda: wrap((stand_ins.DirectRLEnv(LIMITS), {}), "torch"), "is made already"),
         (
-            lambda: wrap(toys.DirectRLEnv(LIMITS), "torch", autoreset_mode=NEXT),
+            lambda: wrap(stand_ins.DirectRLEnv(LIMITS), "torch", autoreset_mode=NEXT),
             "mode SAME_STEP, not NEXT_STEP",
         ),
         (
-            lambda: wrap(toys.ManagerBasedRlEnv(LIMITS), "torch", autoreset_mode=NEXT),
+            lambda: wrap(stand_ins.ManagerBasedRlEnv(LIMITS), "torch", autoreset_mode=NEXT),
             "SAME_STEP or DISABLED, not NEXT",
         ),
-        (lambda: wrap(toys.Go2Env(LIMITS), "torch", autoreset_mode=DISABLED), "mode SAME_STEP, not DIS"),
-        (lambda: as_gymnasium(toys.Go2Env(LIMITS), final_obs=True), "final observations"),
-        (lambda: as_gymnasium(toys.DirectRLEnvWarp(LIMITS), final_obs=True), "final observations"),
+        (lambda: wrap(stand_ins.Go2Env(LIMITS), "torch", autoreset_mode=DISABLED), "mode SAME_STEP, not DIS"),
+        (lambda: as_gymnasium(stand_ins.Go2Env(LIMITS), final_obs=True), "final observations"),
+        (lambda: as_gymnasium(stand_ins.DirectRLEnvWarp(LIMITS), final_obs=True), "final observations"),
         (
-            lambda: as_gymnasium(toys.Unknown(LIMITS), autoreset_mode=SAME, final_obs=True),
+            lambda: as_gymnasium(stand_ins.Unknown(LIMITS), autoreset_mode=SAME, final_obs=True),
             "final observations",
         ),
-        (lambda: wrap(toys.BaseEnv(LIMITS, reconfiguration_freq=1), "torch"), "resets only as a whole"),
+        (lambda: wrap(stand_ins.BaseEnv(LIMITS, reconfiguration_freq=1), "torch"), "resets only as a whole"),
         (lambda: as_gymnasium(gym.make("CartPole-v1"), final_obs=False), "leave final_obs out"),
         (
             lambda: wrap(
@@ -787,7 +787,7 @@ def test_what_cannot_be_served_is_refused_when_it_is_wrapped(call, message):
 
 
 def test_partial_resets_that_would_touch_other_rows_are_refused():
-    for sim in (toys.ManagerBasedRLEnv(LIMITS, history={"joints": 3}), toys.DirectRLEnv(LIMITS)):
+    for sim in (stand_ins.ManagerBasedRLEnv(LIMITS, history={"joints": 3}), stand_ins.DirectRLEnv(LIMITS)):
         envs = wrap(sim, "torch")
         envs.reset()
         with pytest.raises(UnsupportedError, match="only some"):
@@ -795,7 +795,7 @@ def test_partial_resets_that_would_touch_other_rows_are_refused():
 
 
 def test_isaac_lab_that_declares_disabled_autoreset_is_believed():
-    sim = toys.ManagerBasedRLEnv(LIMITS, compute_final_obs=False)
+    sim = stand_ins.ManagerBasedRLEnv(LIMITS, compute_final_obs=False)
     sim.metadata = {**sim.metadata, "autoreset_mode": DISABLED}
     envs = wrap(sim, "torch")
     assert envs.metadata["autoreset_mode"] is DISABLED
@@ -822,7 +822,7 @@ def test_a_copy_steps_a_simulator_of_its_own(make, opened, duplicated):
 
 
 def test_a_copy_observes_its_own_simulator_before_it_resets():
-    envs = as_gymnasium(toys.DirectRLEnv(LIMITS), final_obs=True)
+    envs = as_gymnasium(stand_ins.DirectRLEnv(LIMITS), final_obs=True)
     envs.reset()
     twin = deepcopy(envs)
     envs.step(actions_of(0, 4))
@@ -832,6 +832,6 @@ def test_a_copy_observes_its_own_simulator_before_it_resets():
 
 
 def test_a_simulator_is_pickled():
-    envs = pickle.loads(pickle.dumps(wrap(toys.Go2Env(LIMITS), "torch")))
+    envs = pickle.loads(pickle.dumps(wrap(stand_ins.Go2Env(LIMITS), "torch")))
     envs.reset()
     assert envs.step(torch.zeros(4, 2))[1].shape == (4,)

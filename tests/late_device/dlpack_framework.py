@@ -164,8 +164,8 @@ class Toy(Framework):
 
     name, modules, arrays = (
         "toy",
-        ("late_device.toy",),
-        ("late_device.toy:ToyArray", "late_device.toy:_Alias"),
+        ("late_device.dlpack_framework",),
+        ("late_device.dlpack_framework:ToyArray", "late_device.toy:_Alias"),
     )
 
     def __init__(self, immutable, copies=True, dtypes=("uint8",)):

@@ -1,4 +1,4 @@
-"""Toy simulators that do what the real ones do: the same forms, and the same faults.
+"""Stand-ins for simulators that do what the real ones do: the same forms, and the same faults.
 
 A row is a point that an action moves. Its episode is truncated after `limits[row]` steps, and terminates when
 it is 10 away from where it began. The observation has the point, the steps, and the last action.
@@ -30,7 +30,7 @@ def in_package(package: str) -> Any:
 
 
 class Points:
-    """The physics that all toys share. Rewards and flags are kept in buffers that each step overwrites."""
+    """The physics that all of them share. Rewards and flags are kept in buffers that each step overwrites."""
 
     def __init__(self, limits: Any) -> None:
         self.limits = torch.tensor(limits)
