@@ -83,12 +83,13 @@ def train(frames: int = 400_000, seed: int = 0) -> Iterator[tuple[int, float]]:
         for _ in range(STEPS):
             with torch.no_grad():
                 action = agent(obs).sample()
-            before, (seen, reward, terminated, truncated, info) = obs, envs.step(action)
-            obs, rewards = seen["actor"], [*rewards, reward]
+            next_obs, reward, terminated, truncated, info = envs.step(action)
+            rewards.append(reward)
             if (cut := truncated & ~terminated).any():  # these episodes would have gone on
-                final = info["final_obs"]["actor"]
-                reward = reward + GAMMA * cut * agent.value(final).squeeze(-1).detach()
-            rollout.append((before, action, reward, terminated | truncated))
+                final_obs = info["final_obs"]["actor"]
+                reward = reward + GAMMA * cut * agent.value(final_obs).squeeze(-1).detach()
+            rollout.append((obs, action, reward, terminated | truncated))
+            obs = next_obs["actor"]
         learn(agent, optimizer, obs, rollout)
         yield count, float(torch.stack(rewards).mean()) / cartpoles.step_dt
 

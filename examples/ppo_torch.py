@@ -37,8 +37,8 @@ def train(frames: int = 100_000, seed: int = 0) -> Iterator[tuple[int, float, nn
     """Yield, after each rollout, the frames so far, the mean return of 20 episodes, and the policy."""
     torch.manual_seed(seed)
     torch.set_num_threads(1)  # the networks are too small to gain from more
-    bare = gym.vector.SyncVectorEnv([lambda: gym.make("CartPole-v1")] * ENVS, autoreset_mode="SameStep")
-    envs: Any = arrayferry.wrap(bare, "torch", dense_final=True)  # the line to add
+    envs: Any = gym.vector.SyncVectorEnv([lambda: gym.make("CartPole-v1")] * ENVS, autoreset_mode="SameStep")
+    envs = arrayferry.wrap(envs, "torch", dense_final=True)  # the line to add
     envs = arrayferry.wrappers.vector.RecordEpisodeStatistics(envs, buffer_length=20)
     policy, critic = (nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, n)) for n in (2, 1))
     optimizer = torch.optim.Adam([*policy.parameters(), *critic.parameters()], lr=3e-3)
@@ -47,10 +47,11 @@ def train(frames: int = 100_000, seed: int = 0) -> Iterator[tuple[int, float, nn
         rollout = []
         for _ in range(STEPS):
             action = Categorical(logits=policy(obs)).sample()
-            before, (obs, reward, terminated, truncated, info) = obs, envs.step(action)
+            next_obs, reward, terminated, truncated, info = envs.step(action)
             if (cut := truncated & ~terminated).any():  # these episodes would have gone on
                 reward = reward + GAMMA * cut * critic(info["final_obs"]).squeeze(-1).detach()
-            rollout.append((before, action, reward, terminated | truncated))
+            rollout.append((obs, action, reward, terminated | truncated))
+            obs = next_obs
         learn(policy, critic, optimizer, obs, rollout)
         yield count, sum(map(float, envs.return_queue)) / max(1, len(envs.return_queue)), policy
 
