@@ -124,7 +124,8 @@ def panels(lines: Mapping[str, Mapping[str, Mapping[int, float]]], kinds: Mappin
         for power in range(ceil(min(xs)), floor(max(xs)) + 1, 2 if max(xs) > 4 else 1):
             x, _ = place(power, low)
             parts.append(_text(x, top + height + 20, _power(power), "small", "middle"))
-        for name, points in curves.items():
+        from_the_top = sorted(curves.items(), key=lambda curve: -curve[1][max(curve[1])])
+        for name, points in from_the_top:
             at = [place(log10(x), log10(y)) for x, y in points.items()]
             curve = " L".join(f"{x:.1f},{y:.1f}" for x, y in at)
             parts.append(f'<g class="{kinds[name]}"><path fill="none" d="M{curve}"/></g>')
