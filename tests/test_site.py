@@ -63,6 +63,19 @@ def test_code_is_copied_without_prompts(site: Path, browser: Any) -> None:
         page.close()
 
 
+@pytest.mark.parametrize(("system", "theme"), [("light", "dark"), ("dark", "light")])
+def test_pictures_follow_the_theme_that_the_reader_chooses(
+    site: Path, browser: Any, system: str, theme: str
+) -> None:
+    page = browser.new_page(color_scheme=system)
+    try:
+        page.goto(f"file://{site}/index.html")
+        page.evaluate(f"document.body.dataset.theme = '{theme}'")
+        assert page.evaluate("getComputedStyle(document.querySelector('img.plot')).colorScheme") == theme
+    finally:
+        page.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("page_name", PAGES)
