@@ -43,19 +43,19 @@ def actions(env: Any) -> Any:
 
 
 def step_through(name: str, steps: int) -> str:
-    """Make an environment, wrap it for torch, and step it; return what was seen."""
+    """Make an environment, wrap it for torch, and step it; return what it measured."""
     make, num_envs = PACKAGES[name]
     together: Any = {} if num_envs is None else {"num_envs": num_envs}
     env: Any = arrayferry.wrap(make(import_module(name)), "torch", spaces="target", **together)
     obs, _ = env.reset(seed=0)
     env.step(actions(env))  # JAX compiles the first step
-    seen, begin = type(obs).__name__, time.perf_counter()
+    kind, begin = type(obs).__name__, time.perf_counter()
     for _ in range(steps):
         obs, _, terminated, truncated, _ = env.step(actions(env))
         if getattr(env, "agents", None) == [] or terminated is True or truncated is True:
             env.reset()
     count = steps * getattr(env, "num_envs", 1)
-    return f"{type(env).__name__:24} {seen:10} {count / (time.perf_counter() - begin):12,.0f} steps/s"
+    return f"{type(env).__name__:24} {kind:10} {count / (time.perf_counter() - begin):12,.0f} steps/s"
 
 
 if __name__ == "__main__":

@@ -33,8 +33,8 @@ class Policy(nn.Module):
 
     def forward(self, obs: torch.Tensor) -> tuple[Categorical, torch.Tensor]:
         """Return a distribution of actions and a value, for a batch of observations."""
-        seen = self.body(obs)
-        return Categorical(logits=self.action(seen)), self.value(seen).squeeze(-1)
+        features = self.body(obs)
+        return Categorical(logits=self.action(features)), self.value(features).squeeze(-1)
 
 
 def play(

@@ -63,9 +63,9 @@ def train(envs: Any, updates: int, seed: int = 0) -> Any:
         value, chance = apply(parameters["critic"], obs)[:, 0], log_probability(parameters, obs, action)
         return (parameters, state, new), (obs, action, chance, value, reward, terminated | truncated)
 
-    def advantage_of(carry: Any, seen: Any) -> Any:
+    def advantage_of(carry: Any, values: Any) -> Any:
         advantage, after = carry
-        value, reward, done = seen
+        value, reward, done = values
         advantage = reward + GAMMA * after * ~done - value + GAMMA * LAMBDA * advantage * ~done
         return (advantage, value), advantage
 
@@ -77,14 +77,14 @@ def train(envs: Any, updates: int, seed: int = 0) -> Any:
     def update(carry: Any, key: jax.Array) -> Any:
         parameters, memory, state, obs = carry
         keys = jax.random.split(key, STEPS + EPOCHS)
-        (_, state, last), seen = jax.lax.scan(one_step, (parameters, state, obs), keys[EPOCHS:])
+        (_, state, last), rollout = jax.lax.scan(one_step, (parameters, state, obs), keys[EPOCHS:])
         start = jnp.zeros(ENVS), apply(parameters["critic"], last)[:, 0]
-        _, advantage = jax.lax.scan(advantage_of, start, seen[3:], reverse=True)
-        data = [one.reshape(-1, *one.shape[2:]) for one in (*seen[:3], advantage, advantage + seen[3])]
+        _, advantage = jax.lax.scan(advantage_of, start, rollout[3:], reverse=True)
+        data = [one.reshape(-1, *one.shape[2:]) for one in (*rollout[:3], advantage, advantage + rollout[3])]
         orders = jax.vmap(lambda key: jax.random.permutation(key, STEPS * ENVS))(keys[:EPOCHS])
         batches = [leaf[orders.reshape(EPOCHS * BATCHES, -1)] for leaf in data]
         (parameters, memory), _ = jax.lax.scan(learn, (parameters, memory), batches)
-        return (parameters, memory, state, last), STEPS * ENVS / jnp.maximum(seen[5].sum(), 1)
+        return (parameters, memory, state, last), STEPS * ENVS / jnp.maximum(rollout[5].sum(), 1)
 
     @jax.jit
     def run(key: jax.Array) -> Any:
