@@ -17,9 +17,8 @@ from arrayferry._core.registry import decide_framework, describe
 from arrayferry._core.speedups import speedups
 from arrayferry._core.type_cache import TypeCache
 from arrayferry.errors import FerryError
-from arrayferry.spaces.batched import action_space_of
 from arrayferry.spaces.members import Caster, to_numpy
-from arrayferry.spaces.structure import ARRAY_SPACES
+from arrayferry.spaces.structure import ARRAY_SPACES, step_space
 
 __all__ = ["CachedActionSpace", "live_member_caster", "note_mismatch", "owner_of_action_space"]
 
@@ -48,7 +47,7 @@ class CachedActionSpace:
         """The known space, unless the environment's has changed."""
         current = self._env.action_space
         is_same = current is self._original or current == self._original
-        return self._space if is_same else action_space_of(self._env)
+        return self._space if is_same else step_space(self._env, "action_space")
 
 
 # The members of a Discrete space of up to this size are made in advance.

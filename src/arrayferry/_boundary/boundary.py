@@ -27,9 +27,9 @@ from arrayferry._core.messages import warn_caller, with_article
 from arrayferry._core.registry import find_framework, find_unpickled_framework, registered, source_of
 from arrayferry._core.walk import Slot
 from arrayferry.errors import DeviceError, FerryError, FrameworkWarning
-from arrayferry.spaces.batched import action_space_of
 from arrayferry.spaces.casting import known_dtype
 from arrayferry.spaces.members import Caster, member_caster
+from arrayferry.spaces.structure import step_space
 from arrayferry.spaces.target import convert_space
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Boundary:
         self._is_split = batches is not others
         self.local = Converter(target, others, copy=copy, dtypes=dtypes) if self._is_split else self.outgoing
         self._answers = self._new_answers(env, self.outgoing, self.local, self._reward_dtype, scalars)
-        space = action_space_of(env)
+        space = step_space(env, "action_space")
         if env_xp is None:
             self.state = self._new_state("numpy", None, space, is_known=False)
         else:

@@ -29,7 +29,14 @@ def suggested_framework(env: Any) -> tuple[Framework, Any] | None:
     others, the answer is None.
     """
     held = [value for layer in layers_of(env) for value in [*vars(layer).values()]]
-    return _most_frequent([array for value in held for array in arrays_in(value)])
+    arrays = [found for value in held for found in arrays_in(value)]
+    votes = Counter(framework.name for framework, _ in arrays)
+    of_numpy = votes.pop("numpy", 0)
+    if not votes or max(votes.values()) < of_numpy:
+        return None
+    [(winner, _)] = votes.most_common(1)
+    framework, array = next(found for found in arrays if found[0].name == winner)
+    return framework, source_of(array).device_of(array)
 
 
 def layers_of(env: Any) -> Iterator[Any]:
@@ -39,18 +46,6 @@ def layers_of(env: Any) -> Iterator[Any]:
         seen.add(id(env))
         yield env
         env = vars(env).get("env", vars(env).get("aec_env"))  # the latter in PettingZoo's aec_to_parallel
-
-
-def _most_frequent(arrays: list[tuple[Framework, Any]]) -> tuple[Framework, Any] | None:
-    counts = Counter(framework.name for framework, _ in arrays)
-    others = Counter({name: count for name, count in counts.items() if name != "numpy"})
-    if not others:
-        return None
-    [(winner, votes)] = others.most_common(1)
-    if votes < counts["numpy"]:
-        return None
-    framework, array = next(found for found in arrays if found[0].name == winner)
-    return framework, source_of(array).device_of(array)
 
 
 def arrays_in(value: Any) -> Iterator[tuple[Framework, Any]]:

@@ -23,7 +23,7 @@ from arrayferry._in_jit.declared import (
 )
 from arrayferry._in_jit.turns import numbers, turns_of
 from arrayferry.errors import UnsupportedError
-from arrayferry.spaces.batched import action_space_of, observation_space_of
+from arrayferry.spaces.structure import step_space
 from arrayferry.wrappers import wrap
 
 __all__ = ["Host"]
@@ -69,8 +69,8 @@ class Host:
         batch = (env.num_envs,) if is_vector else ()
         objectives = getattr(env.unwrapped, "reward_space", None)  # as in MO-Gymnasium
         rewards = batch if objectives is None else (*batch, *objectives.shape)
-        self.obs = part_of_space("obs", observation_space_of(env))
-        self.action = part_of_space("action", action_space_of(env))
+        self.obs = part_of_space("obs", step_space(env, "observation_space"))
+        self.action = part_of_space("action", step_space(env, "action_space"))
         flags = [part_of_array(name, batch, bool) for name in ("terminated", "truncated")]
         self.parts = [self.obs, part_of_array("reward", rewards, float), *flags, self._declare_info(info)]
         self.leaves = [leaf for part in self.parts for leaf in part.leaves]
@@ -135,7 +135,7 @@ class Host:
         wanted = [name for name in names if name != "final_obs"]
         infos: list[dict[str, Any]] = []
         if wanted:
-            space = deepcopy(action_space_of(self._env))  # the environment's own must not be seeded
+            space = deepcopy(step_space(self._env, "action_space"))  # its own must not be seeded
             space.seed(0)
             infos = [self._env.reset(seed=0)[1], self._env.step(space.sample())[-1]]
         found = {name: [one[name] for one in infos if name in one] for name in names}

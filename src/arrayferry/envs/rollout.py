@@ -14,8 +14,8 @@ from arrayferry._boundary.autoreset import autoreset_mode_of
 from arrayferry._boundary.boundary import Boundary
 from arrayferry._core.convert import convert
 from arrayferry.errors import OptionError
-from arrayferry.spaces.batched import action_space_of
 from arrayferry.spaces.members import to_numpy
+from arrayferry.spaces.structure import step_space
 
 __all__ = ["RandomRollout", "rollout_of", "refuse_no_steps"]
 
@@ -30,7 +30,7 @@ class RandomRollout:
     """Steps a Gymnasium environment, single or vector."""
 
     def __init__(self, env: Any) -> None:
-        self._env, self._owner = env, owner_of_action_space(env, action_space_of(env))
+        self._env, self._owner = env, owner_of_action_space(env, step_space(env, "action_space"))
 
     def reset(self, env: Any, seed: int | None) -> None:
         """Seed the actions, and start an episode of the environment, or of a wrapper around it."""

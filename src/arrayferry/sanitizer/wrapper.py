@@ -21,8 +21,8 @@ from arrayferry.sanitizer.leaves import PASSED, read
 from arrayferry.sanitizer.report import FindingLog, Report
 from arrayferry.sanitizer.values import Values
 from arrayferry.sanitizer.writes import Writes
-from arrayferry.spaces.batched import observation_space_of
 from arrayferry.spaces.members import shape_of
+from arrayferry.spaces.structure import step_space
 
 __all__ = ["Sanitizer", "VectorSanitizer", "Watching", "findings", "watch"]
 
@@ -108,7 +108,7 @@ class Watching:
 
     def _space_of(self, box: list[Any]) -> Any:
         """Return the space that the observation, the first of the values in the box, should be in."""
-        return observation_space_of(self.env)
+        return step_space(self.env, "observation_space")
 
     def _look(self, look: Callable[..., None], *arguments: Any) -> None:
         try:

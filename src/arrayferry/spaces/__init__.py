@@ -2,9 +2,8 @@
 
 | file | the one idea |
 |---|---|
-| `structure.py` | what spaces consist of, and which have members of one shape |
+| `structure.py` | what spaces consist of, which have members of one shape, and the spaces of a batch |
 | `members.py` | from an action to what `space.sample()` would have returned in its place |
-| `batched.py` | batched spaces for vector environments that declare only those of a single environment |
 | `casting.py` | observations cast to the dtypes that their space declares, rewards to one dtype; checked |
 | `target.py` | a space whose `sample` returns and whose `contains` accepts another framework's arrays |
 """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache, singledispatch
+from functools import cache, partial
+from itertools import repeat
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,7 +26,7 @@ __all__ = ["Caster", "member_caster", "numpy_converter", "shape_of", "stacked", 
 Caster: TypeAlias = Callable[[Any], Any]
 
 
-def member_caster(space: spaces.Space[Any], to_env: Converter) -> Caster:
+def member_caster(space: spaces.Space[Any], to_env: Converter, *, any_length: bool = False) -> Caster:
     """Return a function that turns values in the framework of `to_env` into members of `space`.
 
     >>> cast = member_caster(
@@ -33,18 +34,58 @@ def member_caster(space: spaces.Space[Any], to_env: Converter) -> Caster:
     ... )
     >>> cast({"go": np.array(3, np.int32), "how": np.array([0.25, 0.5])})
     {'go': np.int64(3), 'how': array([0.25, 0.5 ], dtype=float32)}
+
+    Args:
+        space: the space; values of Text, and of spaces that are not Gymnasium's, stay as they are.
+        to_env: converts to the environment's framework.
+        any_length: whether members are stacked along a first axis of any length, so that no shape is checked.
     """
-    return _caster(space, to_env)
+    caster_of = partial(member_caster, to_env=to_env, any_length=any_length)
+    if isinstance(space, spaces.Dict):
+        return _by_key({key: caster_of(part) for key, part in space.spaces.items()})
+    if isinstance(space, spaces.Tuple):
+        return _by_position([*map(caster_of, space.spaces)])
+    if isinstance(space, spaces.OneOf):
+        return _by_choice([*map(caster_of, space.spaces)])
+    if isinstance(space, spaces.Graph):
+        stacks: Any = space.node_space, space.edge_space or spaces.Space(), EDGE_LINKS
+        casters = [member_caster(stack, to_env, any_length=True) for stack in stacks]
+        return _by_position(casters, spaces.GraphInstance._make)
+    if isinstance(space, spaces.Sequence) and space.stack:
+        return member_caster(space.feature_space, to_env, any_length=True)
+    if isinstance(space, spaces.Sequence):
+        return _by_position(repeat(caster_of(space.feature_space)))
+    if not isinstance(space, (*ARRAY_SPACES, spaces.Discrete)):
+        return _unchanged
+    cast_dtype = _dtype_caster(np.dtype(space.dtype), to_env)
+    if any_length:
+        return lambda value: cast_dtype(value) if hasattr(value, "dtype") else value
+    if not isinstance(space, spaces.Discrete):
+        return _array_caster(space, cast_dtype, to_env)
+    if to_env.framework.name == "numpy":
+        return _scalar_caster(np.dtype(space.dtype), cast_dtype)
+    return lambda value: cast_dtype(value) if shape_of(value) == () else value
 
 
-@singledispatch
-def _caster(space: spaces.Space[Any], to_env: Converter) -> Caster:
-    return _unchanged  # Text, and spaces that are not Gymnasium's
+def _unchanged(value: Any) -> Any:
+    return value
 
 
-def _array_caster(space: Any, to_env: Converter) -> Caster:
+def _scalar_caster(dtype: np.dtype[Any], cast_dtype: Caster) -> Caster:
+    def cast(value: Any) -> Any:
+        if type(value) is int:
+            value = np.asarray(value)
+        if shape_of(value) != ():
+            return value
+        member = cast_dtype(value)
+        return dtype.type(member) if member.dtype == dtype else value
+
+    return cast
+
+
+def _array_caster(space: Any, cast_dtype: Caster, to_env: Converter) -> Caster:
     shape, dtype = space.shape, np.dtype(space.dtype)
-    cast_dtype, cast_new = _dtype_caster(dtype, to_env), _dtype_caster(dtype, to_env, is_new=True)
+    cast_new = _dtype_caster(dtype, to_env, is_new=True)
 
     def cast(value: Any) -> Any:
         if type(value) is np.ndarray and value.shape == shape:
@@ -60,33 +101,6 @@ def _array_caster(space: Any, to_env: Converter) -> Caster:
     return cast
 
 
-for _space in ARRAY_SPACES:
-    _caster.register(_space, _array_caster)
-
-
-@_caster.register(spaces.Discrete)
-def _(space: spaces.Discrete[Any], to_env: Converter) -> Caster:
-    dtype = np.dtype(space.dtype)
-    cast_dtype = _dtype_caster(dtype, to_env)
-    if to_env.framework.name != "numpy":
-        return lambda value: cast_dtype(value) if shape_of(value) == () else value
-
-    def cast(value: Any) -> Any:
-        if type(value) is int:
-            value = np.asarray(value)
-        if shape_of(value) != ():
-            return value
-        member = cast_dtype(value)
-        return dtype.type(member) if member.dtype == dtype else value
-
-    return cast
-
-
-@_caster.register(spaces.Dict)
-def _(space: spaces.Dict, to_env: Converter) -> Caster:
-    return _by_key({key: _caster(inner, to_env) for key, inner in space.spaces.items()})
-
-
 def _by_key(casters: dict[str, Caster]) -> Caster:
     def cast(value: Any) -> Any:
         is_mapping = type(value) is dict or isinstance(value, Mapping)
@@ -95,59 +109,20 @@ def _by_key(casters: dict[str, Caster]) -> Caster:
     return cast
 
 
-def _parts(casters: Iterable[tuple[Any, Caster]], value: Any) -> dict[Any, Any]:
-    """Return the parts of a value by key, cast one by one; an error has its path."""
-    parts, key = {}, None
-    try:
-        for key, cast in casters:
-            parts[key] = cast(value[key])
-    except FerryError as error:
-        raise error.at(key_text(key))  # noqa: B904  (it is the same error)
-    return parts
+def _by_position(casters: Iterable[Caster], build: Callable[[Iterable[Any]], Any] = tuple) -> Caster:
+    """Return a caster for sequences with a part for each caster, or of any length if they never end."""
 
-
-@_caster.register(spaces.Tuple)
-def _(space: spaces.Tuple[Any], to_env: Converter) -> Caster:
-    return _by_position([_caster(inner, to_env) for inner in space.spaces])
-
-
-def _by_position(casters: list[Caster]) -> Caster:
     def cast(value: Any) -> Any:
-        if not isinstance(value, (tuple, list)) or len(value) != len(casters):
+        if not isinstance(value, (tuple, list)):
             return value
-        return tuple(_parts(enumerate(casters), value).values())
+        if isinstance(casters, list) and len(value) != len(casters):
+            return value
+        return build(_parts(zip(range(len(value)), casters), value).values())
 
     return cast
 
 
-@_caster.register(spaces.Sequence)
-def _(space: spaces.Sequence, to_env: Converter) -> Caster:
-    if space.stack:
-        return _stack_caster(space.feature_space, to_env)
-    cast = _caster(space.feature_space, to_env)
-    return lambda value: (
-        _by_position([cast] * len(value))(value) if isinstance(value, (tuple, list)) else value
-    )
-
-
-@_caster.register(spaces.Graph)
-def _(space: spaces.Graph, to_env: Converter) -> Caster:
-    nodes = _stack_caster(space.node_space, to_env)
-    edges = _stack_caster(space.edge_space, to_env) if space.edge_space is not None else _unchanged
-    links = _stack_caster(EDGE_LINKS, to_env)
-
-    def cast(value: Any) -> Any:
-        if not isinstance(value, tuple) or len(value) != 3:
-            return value
-        return spaces.GraphInstance(*_parts(enumerate((nodes, edges, links)), value).values())
-
-    return cast
-
-
-@_caster.register(spaces.OneOf)
-def _(space: spaces.OneOf[Any], to_env: Converter) -> Caster:
-    casters = [_caster(inner, to_env) for inner in space.spaces]
-
+def _by_choice(casters: list[Caster]) -> Caster:
     def cast(value: Any) -> Any:
         try:
             which, _ = value
@@ -163,25 +138,20 @@ def _(space: spaces.OneOf[Any], to_env: Converter) -> Caster:
     return cast
 
 
+def _parts(casters: Iterable[tuple[Any, Caster]], value: Any) -> dict[Any, Any]:
+    """Return the parts of a value by key, cast one by one; an error has its path."""
+    parts, key = {}, None
+    try:
+        for key, cast in casters:
+            parts[key] = cast(value[key])
+    except FerryError as error:
+        raise error.at(key_text(key))  # noqa: B904  (it is the same error)
+    return parts
+
+
 def shape_of(value: Any) -> tuple[int, ...] | None:
     """Return the shape of an array; None for anything else."""
     return tuple(value.shape) if hasattr(value, "dtype") else None
-
-
-def _unchanged(value: Any) -> Any:
-    return value
-
-
-def _stack_caster(space: spaces.Space[Any], to_env: Converter) -> Caster:
-    """Return a caster for members stacked along a first axis of any length: it checks no shapes."""
-    if isinstance(space, spaces.Dict):
-        return _by_key({key: _stack_caster(inner, to_env) for key, inner in space.spaces.items()})
-    if isinstance(space, spaces.Tuple):
-        return _by_position([_stack_caster(inner, to_env) for inner in space.spaces])
-    if space.dtype is None:
-        return _unchanged
-    cast_dtype = _dtype_caster(np.dtype(space.dtype), to_env)
-    return lambda value: cast_dtype(value) if hasattr(value, "dtype") else value
 
 
 def stacked(value: Any, dtype: np.dtype[Any] | None = None) -> Any:

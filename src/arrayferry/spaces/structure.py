@@ -1,4 +1,4 @@
-"""What a space consists of: its parts, and whether all its members are arrays of one form."""
+"""What a space consists of, whether its members are arrays of one form, and the spaces of a batch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector import VectorEnv
+from gymnasium.vector.utils import batch_space
 
-__all__ = ["ARRAY_SPACES", "EDGE_LINKS", "has_fixed_shape", "subspaces"]
+__all__ = ["ARRAY_SPACES", "EDGE_LINKS", "has_fixed_shape", "step_space", "subspaces"]
 
 # Spaces whose members are arrays; those of a Discrete space are scalars.
 ARRAY_SPACES = (spaces.Box, spaces.MultiBinary, spaces.MultiDiscrete)
@@ -36,3 +38,17 @@ def has_fixed_shape(space: spaces.Space[Any], *, or_is_text: bool = False) -> bo
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
         return all(has_fixed_shape(part, or_is_text=or_is_text) for part in subspaces(space).values())
     return isinstance(space, (*ARRAY_SPACES, spaces.Discrete)) or (or_is_text and space.dtype == str)
+
+
+def step_space(env: Any, name: str) -> spaces.Space[Any]:
+    """Return the space of what `env.step` takes or observes; for a vector environment, the batched one.
+
+    Some vector environments, such as EnvPool's, declare only the spaces of a single environment.
+
+    Args:
+        env: the environment.
+        name: `"action_space"` or `"observation_space"`.
+    """
+    space: spaces.Space[Any] = getattr(env, name)
+    is_single = isinstance(env, VectorEnv) and space == getattr(env, f"single_{name}", None)
+    return batch_space(space, env.num_envs) if is_single else space
