@@ -16,8 +16,8 @@ from arrayferry._boundary.boundary import Boundary, boundary_of
 from arrayferry._core.convert import Converter, Namespace
 from arrayferry._explain.advice import advice_for
 from arrayferry._explain.explanation import Explanation
-from arrayferry._explain.leaves import Leaf, flat, leaf_of, record
-from arrayferry._explain.reasons import REASONS, WAYS, reason_to_copy, route_of
+from arrayferry._explain.leaves import Leaf, compared, record
+from arrayferry._explain.reasons import REASONS
 from arrayferry.envs.adapters import adapter_of
 from arrayferry.envs.opening import opened
 from arrayferry.envs.rollout import refuse_no_steps, rollout_of
@@ -73,21 +73,19 @@ class _Run:
     """An environment that is stepped with sampled actions, through the boundary of its wrapper."""
 
     def __init__(self, env: Any, boundary: Boundary) -> None:
-        self._env, self._boundary = env, boundary
+        self._env, self._boundary, self.outgoing = env, boundary, boundary.outgoing
         self.rollout = rollout_of(env, adapter_of(env).kind)
         self.is_vector = isinstance(env, VectorEnv)
-        self.outgoing = boundary.outgoing
         self._to_agent = Converter(self.outgoing.framework, self.outgoing.device)
         self.laps: dict[str, list[float]] = {"action": [], "step": [], "out": []}
 
     @property
     def title(self) -> str:
         """The environment and the target."""
-        spec = getattr(self._env, "spec", None)
-        name = getattr(spec, "id", type(self._env).__name__)
-        many = f" x {self._env.num_envs}" if self.is_vector else ""
+        name = getattr(getattr(self._env, "spec", None), "id", type(self._env).__name__)
         if isinstance(self._boundary, AgentsBoundary):
             name = str(self._env)
+        many = f" x {self._env.num_envs}" if self.is_vector else ""
         return f"{name}{many} to {self.outgoing.framework.name}"
 
     def step(self, looks: bool) -> list[Leaf]:
@@ -124,27 +122,16 @@ class _Run:
         leaves = record(self.outgoing, box, RESET, _HOLDER)
         _, *converted, _ = self._boundary.convert_step([(None, *numbers, None)])
         for name, value, result in zip(STEP[1:4], numbers, converted):
-            after = flat(result, name)
-            for path, part in flat(value, name).items():
-                leaves.append(leaf_of(path, part, after[path], self.outgoing, "own-memory", _HOLDER))
+            leaves += compared(name, value, result, self.outgoing, "own-memory", _HOLDER)
         self.rollout.start_again(self._env, *numbers[1:])
         return leaves
 
 
-def _action_leaves(action: Any, member: Any, incoming: Converter, seconds: float) -> list[Leaf]:
+def _action_leaves(action: Any, member: Any, to_env: Converter, seconds: float) -> list[Leaf]:
     """Return the leaves of an action on its way in: from the policy's output to a member of the space."""
-    given, taken = flat(action, "action"), flat(member, "action")
-    if given.keys() != taken.keys():  # members with another structure: the action as one leaf
-        given, taken = {"action": action}, {"action": member}
-    leaves = [_as_member(path, given[path], taken[path], incoming) for path in given]
+    leaves = []
+    for leaf in compared("action", action, member, to_env, "held", "the agent"):
+        memory, reason = _IN_ACTIONS.get(leaf.reason, (leaf.memory, leaf.reason))
+        why = REASONS[reason].format(after=leaf.after) if reason != leaf.reason else leaf.why
+        leaves.append(replace(leaf, memory=memory, reason=reason, why=why))
     return [replace(leaf, seconds=seconds / len(leaves)) for leaf in leaves]
-
-
-def _as_member(path: str, value: Any, member: Any, incoming: Converter) -> Leaf:
-    route = route_of(incoming.handlers[type(value)], value)
-    reason = reason_to_copy(incoming, route, value, None)
-    leaf = leaf_of(path, value, member, incoming, reason if reason in WAYS else "held", "the agent")
-    if leaf.reason not in _IN_ACTIONS:
-        return leaf
-    memory, reason = _IN_ACTIONS[leaf.reason]
-    return replace(leaf, memory=memory, reason=reason, why=REASONS[reason].format(after=leaf.after))

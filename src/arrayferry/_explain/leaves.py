@@ -19,10 +19,10 @@ from arrayferry._core.messages import with_article
 from arrayferry._core.registry import framework_of
 from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import KEEP, Container, Slot, unchanged, walk
-from arrayferry._explain.reasons import REASONS, have_common_memory, reason_to_copy, route_of
+from arrayferry._explain.reasons import REASONS, WAYS, have_common_memory, reason_to_copy, route_of
 from arrayferry.errors import FerryError
 
-__all__ = ["Leaf", "fastest", "flat", "leaf_of", "record"]
+__all__ = ["Leaf", "compared", "fastest", "flat", "record"]
 
 # How often something is repeated to measure its time.
 _LAPS = 5
@@ -85,11 +85,13 @@ def record(converter: Converter, box: list[Any], names: Sequence[str], holder: s
                 reason = "container-uncounted"
             result = route(value, references is not None and references <= ownership.unshared)
         except FerryError as error:
-            leaves.append(leaf_of(path, value, value, converter, "refused", holder, error))
+            leaf = leaf_of(path, value, KEEP, converter, handler, "", holder)
+            what, hint = error.what, error.hint
+            leaves.append(replace(leaf, memory="refused", reason="refused", why=what, hint=hint))
             return value
         if type(result) is not Container:
             array = result.array if type(result) is Deferred else result
-            leaf = leaf_of(path, value, array, converter, reason, holder, route=route)
+            leaf = leaf_of(path, value, array, converter, route, reason, holder)
             # What was taken over is handed in as it came: in a box that is its only holder.
             is_taken = leaf.memory == "taken over" and isinstance(value, np.ndarray)
             new_box = lambda: [value.copy() if is_taken else value]  # noqa: E731
@@ -107,6 +109,25 @@ def record(converter: Converter, box: list[Any], names: Sequence[str], holder: s
     return leaves
 
 
+def compared(
+    name: str, value: Any, result: Any, converter: Converter, reason: str, holder: str
+) -> list[Leaf]:
+    """Return the leaves of a value that more than a converter has changed, by comparing it with the result.
+
+    The reason is that of a copy, unless it is how the array gets to its device.
+    """
+    before, after = flat(value, name), flat(result, name)
+    if before.keys() != after.keys():  # the result has another structure: both are one leaf
+        before, after = {name: value}, {name: result}
+    leaves = []
+    for path, leaf in before.items():
+        route = route_of(converter.handlers[type(leaf)], leaf)
+        way = reason_to_copy(converter, route, leaf, None)
+        why = way if way in WAYS else reason
+        leaves.append(leaf_of(path, leaf, after[path], converter, route, why, holder))
+    return leaves
+
+
 def fastest(converter: Converter, new_box: Callable[[], list[Any]]) -> float:
     """Return the shortest time of a conversion, in seconds: other processes only ever add to a time."""
     laps, convert = [], converter.walker([Slot("value")]).convert
@@ -119,19 +140,17 @@ def fastest(converter: Converter, new_box: Callable[[], list[Any]]) -> float:
 
 
 def leaf_of(
-    path: str,
-    value: Any,
-    result: Any,
-    converter: Converter,
-    reason: str,
-    holder: str,
-    error: FerryError | None = None,
-    route: Any = None,
+    path: str, value: Any, result: Any, converter: Converter, route: Any, reason: str, holder: str
 ) -> Leaf:
     """Return what became of a value by a route; `reason` is why it was copied, if it was."""
-    result, memory, reason = _outcome(value, result, converter, reason, error)
+    memory, reason = _outcome(value, result, converter, reason)
     source, target = framework_of(type(value)), converter.framework
-    before, after = _kind_of(value), _kind_of(result)
+    before, after = _kind_of(value), _kind_of(value if result is KEEP else result)
+    shape, nbytes, place = getattr(value, "shape", None), 0, "its device"
+    with ignore_errors():  # some frameworks lack it, and some arrays have no values
+        nbytes = int(value.nbytes)
+    with ignore_errors():
+        place = value.device
     why = REASONS[reason].format(
         a_type=with_article(type(value).__name__),
         before=before,
@@ -140,54 +159,34 @@ def leaf_of(
         source=source and source.name,
         target=target.name,
         device=converter.device_name,
-        place=_device_of(value),
+        place=place,
         alignment=converter.target.alignment,
         holder=holder,
         holds="hold" if holder == "you" else "holds",
-        error=error and error.what,
     )
-    steps: tuple[str, ...] = ()
-    if memory not in ("left alone", "refused"):
-        route = route or route_of(converter.handlers[type(value)], value)
-        steps = getattr(route, "steps", ("python", target.name))
+    steps = () if memory == "left alone" else getattr(route, "steps", ("python", target.name))
     if reason == "number":
         steps = (*steps[:1], "numpy" if isinstance(result, np.generic) else "python")
-    shape, nbytes = getattr(value, "shape", None), 0
-    with ignore_errors():  # some frameworks lack it, and some arrays have no values
-        nbytes = int(value.nbytes)
-    shape, hint = None if shape is None else tuple(shape), error.hint if error else ""
-    return Leaf(path, shape, before, after, steps, memory, reason, why, nbytes, hint=hint)
+    shape = None if shape is None else tuple(shape)
+    return Leaf(path, shape, before, after, steps, memory, reason, why, nbytes)
 
 
-def _outcome(
-    value: Any, result: Any, converter: Converter, reason: str, error: FerryError | None
-) -> tuple[Any, str, str]:
-    """Return what a leaf became, what became of its memory, and the code of the reason."""
-    before = _kind_of(value)
-    if error is not None:
-        return value, "refused", "refused"
+def _outcome(value: Any, result: Any, converter: Converter, reason: str) -> tuple[str, str]:
+    """Return what became of a leaf's memory, and the code of the reason."""
+    was_array, is_array = (framework_of(type(each)) is not None for each in (value, result))
     if result is KEEP:
-        return value, "left alone", "no-counterpart"
-    if framework_of(type(result)) is None and result is value:
-        return result, "left alone", "no-array"
-    if framework_of(type(result)) is None:
-        return result, "converted", "number"
-    if framework_of(type(value)) is None:
-        return result, "converted", "array"
+        return "left alone", "no-counterpart"
+    if not is_array:
+        return ("left alone", "no-array") if result is value else ("converted", "number")
+    if not was_array:
+        return "converted", "array"
     if converter.copy is False:  # else it would have been refused
-        return result, "shared", "copy-false"
+        return "shared", "copy-false"
     if have_common_memory(value, result):
-        return result, "taken over", "unheld"
-    if before != _kind_of(result):
-        return result, "cast", "dtypes" if before in converter.dtypes else "no-dtype"
-    return result, "copied", reason
-
-
-def _device_of(value: Any) -> Any:
-    """Return the device of an array; something to call it, for one that does not tell."""
-    with ignore_errors():  # such as a deleted array
-        return value.device
-    return "its device"
+        return "taken over", "unheld"
+    if (before := _kind_of(value)) != _kind_of(result):
+        return "cast", "dtypes" if before in converter.dtypes else "no-dtype"
+    return "copied", reason
 
 
 def _kind_of(value: Any) -> str:

@@ -52,7 +52,7 @@ REASONS: dict[str, str] = {
     "no-counterpart": "{before} has no counterpart in {target}",
     "no-array": "{a_type} is not an array",
     # refused
-    "refused": "{error}",
+    "refused": "its conversion raises",
 }
 
 # The codes for how an array gets to a device, from one, or between two.
