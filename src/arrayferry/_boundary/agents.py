@@ -44,28 +44,26 @@ class _SingleAgent:
 class _AgentsAnswers(Answers):
     """Converts dicts keyed by agent: rewards and dones hold one number or flag per agent."""
 
-    def _number(self, reward: Any, path: str = "reward") -> Any:
-        number = super()._number
-        if not isinstance(reward, Mapping):
-            return number(reward, path)
-        return _each(reward, _REWARDS, lambda agent, value: number(value, _path(path, agent)))
+    def _number(self, name: str, reward: Any) -> Any:
+        return _each(super()._number, name, reward, kept=_REWARDS)
 
     def _flag(self, name: str, value: Any) -> Any:
-        flag = super()._flag
-        if not isinstance(value, Mapping):
-            return flag(name, value)
-        return _each(value, _FLAGS, lambda agent, value: flag(_path(name, agent), value))
+        return _each(super()._flag, name, value, kept=_FLAGS)
 
 
 # What stays as it is; an agent may have no reward.
 _REWARDS, _FLAGS = frozenset({float, type(None)}), frozenset({bool})
 
 
-def _each(values: Any, kept: frozenset[Any], change: Callable[[Any, Any], Any]) -> Any:
-    """Return a mapping like this one, with each value changed that is not of a kept type."""
+def _each(change: Callable[[str, Any], Any], name: str, values: Any, kept: frozenset[Any]) -> Any:
+    """Change each value of a mapping that is not of a kept type; a value that is for all agents likewise."""
+    if not isinstance(values, Mapping):
+        return change(name, values)
     if type(values) is dict and kept.issuperset(map(type, values.values())):
         return values.copy()
-    return rebuilt(values, lambda key, value: value if type(value) in kept else change(key, value))
+    return rebuilt(
+        values, lambda key, value: value if type(value) in kept else change(_path(name, key), value)
+    )
 
 
 class AgentsBoundary(Boundary):
@@ -75,8 +73,7 @@ class AgentsBoundary(Boundary):
     agent first acts. The arguments are those of `Boundary`; the environment is an `AllAgents`.
     """
 
-    def _new_answers(self, *arguments: Any) -> Answers:
-        return _AgentsAnswers(*arguments)
+    _answers_class = _AgentsAnswers
 
     def _new_state(self, *arguments: Any, **options: Any) -> State:
         return replace(super()._new_state(*arguments, **options), convert_action=self._convert_actions)

@@ -13,7 +13,6 @@ import numpy as np
 
 from arrayferry._boundary.detect import ArrayWatch
 from arrayferry._boundary.numbers import each_flag, each_flag_array, each_number, flag_of, number_of
-from arrayferry._boundary.rows import converted_by
 from arrayferry._core.containers import container_of
 from arrayferry._core.convert import Converter
 from arrayferry._core.dtypes import dtype_name
@@ -59,6 +58,7 @@ class Answers:
     ) -> None:
         self._env, self.outgoing, self._local = env, outgoing, local
         self._reward_dtype, self._is_python = reward_dtype, scalars == "python"
+        self._without_dtypes = Converter(outgoing.framework, outgoing.device, copy=outgoing.copy)
         self._warned: set[str] = set()
         self._step_slots = self.step_slots()
 
@@ -80,40 +80,38 @@ class Answers:
     def _info(self) -> Slot:
         # The keys of infos differ between processes, so an info stays in the process that made it.
         slot = Slot("info")
-        return slot if self._local is self.outgoing else converted_by(self._local, slot)
+        if self._local is self.outgoing:
+            return slot
+        convert = self._local.walker([slot]).convert
+        return slot._replace(scalar=lambda info: convert([info]))
 
     def step_slots(self) -> list[Slot]:
         """Return the slots of a step's result."""
-        flags = [Slot(name, expects=[None, None]) for name in STEP[2:4]]
         if self._is_python:
-            flags = [Slot(name, scalar=partial(self._flag, name), kept_type=bool) for name in STEP[2:4]]
-        return [self._observation(), self._reward(), *flags, self._info()]
+            numbers = [Slot(name, scalar=partial(self._flag, name), kept_type=bool) for name in STEP[1:4]]
+            numbers[0] = Slot("reward", scalar=partial(self._number, "reward"), kept_type=float)
+        else:
+            numbers = [Slot(name, self._refuse_kept, expects=[None, None]) for name in STEP[1:4]]
+        if self._reward_dtype is not None:
+            cast = partial(self._cast_reward, self._reward_dtype)
+            numbers[0] = numbers[0]._replace(scalar=cast, kept_type=None)
+        return [self._observation(), *numbers, self._info()]
 
-    def _reward(self) -> Slot:
-        dtype, out = self._reward_dtype, self.outgoing
-        if dtype is None:
-            if self._is_python:
-                return Slot("reward", self._refuse_kept, scalar=self._number, kept_type=float)
-            return Slot("reward", self._refuse_kept, expects=[None, None])
-        to_target = Converter(out.framework, out.device, copy=out.copy)  # without `dtypes`
-        finish = self._number if self._is_python else to_target.take
-
-        def cast(reward: Any) -> Any:
-            return finish(cast_reward(dtype, each_number("reward", reward), share=out.copy is False))
-
-        return Slot("reward", scalar=cast, expects=None if self._is_python else [None, None])
+    def _cast_reward(self, dtype: np.dtype[Any], reward: Any) -> Any:
+        finish = partial(self._number, "reward") if self._is_python else self._without_dtypes.take
+        return finish(cast_reward(dtype, each_number("reward", reward), share=self.outgoing.copy is False))
 
     # ---- numbers and flags ----------------------------------------------------------------------------
 
-    def _number(self, reward: Any, path: str = "reward") -> Any:
+    def _number(self, name: str, reward: Any) -> Any:
         try:
             return number_of(reward)
         except (TypeError, ValueError, RuntimeError) as error:  # several rewards: one per objective or agent
             if is_from_handler(error):
                 raise
-            return self._converted(path, each_number(path, reward))
+            return self._converted(name, each_number(name, reward))
         except FerryError as error:
-            raise error.at(path)  # noqa: B904  (it is the same error)
+            raise error.at(name)  # noqa: B904  (it is the same error)
 
     def _flag(self, name: str, value: Any) -> Any:
         is_objects = isinstance(value, np.ndarray) and value.dtype.hasobject

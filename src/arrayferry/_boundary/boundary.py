@@ -106,6 +106,8 @@ class Boundary:
         has_answered: whether a reset, or an observation, has come out.
     """
 
+    _answers_class = Answers
+
     def __init__(
         self,
         env: Any,
@@ -121,9 +123,8 @@ class Boundary:
         known: Callable[[Any], tuple[Framework, Any] | None] = _nothing_known,
         reads_at_once: bool = False,
     ) -> None:
-        self._known, self._reads_at_once = known, reads_at_once
-        self._env, self._action_name = env, action_name
-        self._scalars: Literal["python", "target"] = scalars
+        self._facts = {"scalars": scalars, "known": known, "reads_at_once": reads_at_once}
+        self._env, self._known, self._action_name = env, known, action_name
         self._reward_dtype = known_dtype(reward_dtype)
         self._env_device, self.target_device = env_device, target_device
         self.has_answered = False
@@ -132,15 +133,12 @@ class Boundary:
         self.outgoing = Converter(target, batches, copy=copy, dtypes=dtypes)
         self._is_split = batches is not others
         self.local = Converter(target, others, copy=copy, dtypes=dtypes) if self._is_split else self.outgoing
-        self._answers = self._new_answers(env, self.outgoing, self.local, self._reward_dtype, scalars)
+        self._answers = self._answers_class(env, self.outgoing, self.local, self._reward_dtype, scalars)
         space = step_space(env, "action_space")
         if env_xp is None:
             self.state = self._new_state("numpy", None, space, is_known=False)
         else:
             self.state = self._new_state(env_xp, env_device, space)
-
-    def _new_answers(self, *arguments: Any) -> Answers:
-        return Answers(*arguments)
 
     def _new_state(
         self,
@@ -165,8 +163,9 @@ class Boundary:
                 raise error.at(name)  # noqa: B904  (it is the same error)
 
         convert_any_action = self._reading_rows(name, convert_any)
+        reads_at_once: Any = self._facts["reads_at_once"]
         convert_action = live_member_caster(
-            owner, to_env, cast, convert_any_action, self._convert_after_refresh, self._reads_at_once
+            owner, to_env, cast, convert_any_action, self._convert_after_refresh, reads_at_once
         )
         is_first = not (is_known or has_assumed)
         step, reset = self._answers.converters(None if is_known else ArrayWatch(self._learn))
@@ -266,21 +265,16 @@ class Boundary:
         state = self.state
         if state.is_known or state.has_assumed:
             return
-        detected = known = self._known(self._env)
-        if known is None and not self.has_answered:
-            detected = suggested_framework(self._env)
-        if detected is None:
-            framework, device = state.to_env.framework, None
-        else:
-            framework, device = detected[0], detected[1] if self._env_device is None else self._env_device
-        if detected is not known:
-            name = framework.name
+        is_known = (detected := self._known(self._env)) is not None
+        if not (is_known or self.has_answered) and (detected := suggested_framework(self._env)) is not None:
+            name = detected[0].name
             what = f"this environment holds {name} arrays, and is given {name} arrays before it returned any"
             warn_caller(f'{what}: pass env_xp="{name}", or the framework that it takes', FrameworkWarning)
-        is_known = known is not None
-        self.state = self._new_state(
-            framework, device, state.action_space, is_known=is_known, has_assumed=not is_known
-        )
+        framework, device = detected or (state.to_env.framework, None)
+        if detected is not None and self._env_device is not None:
+            device = self._env_device
+        known = {"is_known": is_known, "has_assumed": not is_known}
+        self.state = self._new_state(framework, device, state.action_space, **known)
 
     def learn_from(self, values: Any) -> None:
         """Learn the framework and the device from what the environment returned, before it is changed."""
@@ -316,12 +310,8 @@ class Boundary:
             "reward_dtype": None if self._reward_dtype is None else self._reward_dtype.name,
         }
 
-    def _all_arguments(self) -> dict[str, Any]:
-        facts = {"scalars": self._scalars, "known": self._known, "reads_at_once": self._reads_at_once}
-        return self.arguments() | facts
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Boundary:
-        arguments = self._all_arguments()
+        arguments: Any = self.arguments() | self._facts
         arguments["target_xp"] = self.outgoing.framework  # which need not be registered
         if self.state.is_known:
             arguments["env_xp"] = self.state.to_env.framework
@@ -330,7 +320,7 @@ class Boundary:
         return copied
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arguments = type(self), self._env, self._all_arguments()
+        arguments = type(self), self._env, self.arguments() | self._facts
         return _rebuild, arguments, {"has_answered": self.has_answered}
 
 

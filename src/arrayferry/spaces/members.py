@@ -50,7 +50,7 @@ def member_caster(space: spaces.Space[Any], to_env: Converter, *, any_length: bo
     if isinstance(space, spaces.Graph):
         stacks: Any = space.node_space, space.edge_space or spaces.Space(), EDGE_LINKS
         casters = [member_caster(stack, to_env, any_length=True) for stack in stacks]
-        return _by_position(casters, spaces.GraphInstance._make)
+        return _by_position(casters, lambda parts: spaces.GraphInstance(*parts))
     if isinstance(space, spaces.Sequence) and space.stack:
         return member_caster(space.feature_space, to_env, any_length=True)
     if isinstance(space, spaces.Sequence):

@@ -115,8 +115,7 @@ class _ConvertedSpace:
             return False
         cast = member_caster(space, numpy_converter())
         return bool(
-            space.contains(value)
-            or space.contains(cast(value))
+            space.contains(cast(value))
             or (self._has_sample_dtype(x) and space.contains(_cast_back(space, value)))
             or _is_in_rounded(space, value)
         )

@@ -19,22 +19,17 @@ from arrayferry._core.framework import Framework, Placement
 from arrayferry._core.registry import decide_framework
 from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import Handler, Slot, unchanged, walk
-from arrayferry._frameworks.jax import Jax
-from arrayferry._frameworks.torch import Torch
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.structure import has_fixed_shape
 
-__all__ = ["batch_devices", "converted_by", "row_reader"]
+__all__ = ["batch_devices", "row_reader"]
 
 
 def batch_devices(framework: Framework, spec: Any, env: Any) -> tuple[Any, Any]:
     """Return where an environment's batches go, and where everything else goes: usually the same device."""
-    rows: jax.Rows | torch.Rows | None = None
-    if isinstance(env, VectorEnv) and isinstance(framework, Jax):
-        rows = jax.rows_on(spec, env.num_envs)
-    elif isinstance(env, VectorEnv) and isinstance(framework, Torch):
-        rows = torch.rows_on(spec, env.num_envs)
-    if rows is None:
+    modules = {"jax": jax, "torch": torch} if isinstance(env, VectorEnv) else {}
+    module: Any = modules.get(framework.name)
+    if module is None or (rows := module.rows_on(spec, env.num_envs)) is None:
         return spec, spec
     # The arrays in a sequence or graph have any length, which may happen to be that of the batch.
     if not has_fixed_shape(env.single_observation_space, or_is_text=True):
@@ -59,9 +54,3 @@ def row_reader(name: str, to_agent: Converter) -> Callable[[Any], Any]:
 
     slots, handlers = (Slot(name),), TypeCache(decide)
     return lambda value: walk([value], slots, handlers)[0]
-
-
-def converted_by(converter: Converter, slot: Slot) -> Slot:
-    """Return a slot whose value goes through a converter other than its walker's."""
-    convert = converter.walker([slot]).convert
-    return slot._replace(scalar=lambda value: convert([value]))

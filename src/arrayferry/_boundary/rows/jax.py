@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,11 +61,10 @@ class Rows(Placement):
     @cached_property
     def _parts(self) -> dict[Any, int]:
         """The number of the part that each device holds."""
-        first: Any = self.sharding.spec[0] if len(self.sharding.spec) else None
-        axes = first if isinstance(first, tuple) else () if first is None else (first,)
-        count = prod(self.sharding.mesh.shape[axis] for axis in axes)
-        indices = self.sharding.devices_indices_map((count,))
-        return {device: index[0].start or 0 for device, index in indices.items()}
+        indices = self.sharding.devices_indices_map((self.sharding.mesh.size,))
+        starts = {device: index[0].start or 0 for device, index in indices.items()}
+        in_order = sorted({*starts.values()})
+        return {device: in_order.index(start) for device, start in starts.items()}
 
     @cached_property
     def _processes(self) -> dict[int, set[int]]:
@@ -89,11 +87,8 @@ class Rows(Placement):
     @cached_property
     def indices(self) -> dict[Any, slice]:
         """The rows of this process that each of its devices holds."""
-        size = self.count // len(self._local_parts)
-        addressable = self.sharding.addressable_devices
-        starts = {
-            d: size * self._local_parts.index(part) for d, part in self._parts.items() if d in addressable
-        }
+        size, own = self.count // len(self._local_parts), self._local_parts
+        starts = {device: size * own.index(part) for device, part in self._parts.items() if part in own}
         return {device: slice(start, start + size) for device, start in starts.items()}
 
     @cached_property
