@@ -32,5 +32,4 @@ if TYPE_CHECKING:  # at run time they are looked up when used
     from arrayferry.wrappers.transform_observation import *
     from arrayferry.wrappers.transform_reward import *
 
-_mirror.install_finder()
 _mirror.add_names(__name__, ["ArrayConversion", "vector", "wrap", *_pairs.__all__])

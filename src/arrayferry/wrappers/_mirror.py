@@ -1,28 +1,19 @@
-"""Gymnasium's own modules, under the names that they would have here.
+"""The names of Gymnasium's packages of wrappers, under the names that they would have here.
 
 A module of `gymnasium.wrappers` and the one of the same name here are *twins*. The twins of the conversion
-modules are ours. All others hold Gymnasium's own objects, or subclasses of them: each that we know has a
-file, which editors and type checkers find; a finder makes those that only a newer Gymnasium has.
+modules are ours. All others hold Gymnasium's own objects, or subclasses of them.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["add_names", "install_finder"]
-
-_PREFIX = __name__.removesuffix("_mirror")
-
-
-def _twin(name: str) -> str:
-    return name.replace("arrayferry", "gymnasium", 1)
+__all__ = ["add_names"]
 
 
 def add_names(package: str, ours: Iterable[str]) -> None:
@@ -30,7 +21,7 @@ def add_names(package: str, ours: Iterable[str]) -> None:
 
     They are not resolved all at once, because some of them import a framework.
     """
-    own, theirs = vars(sys.modules[package]), import_module(_twin(package))
+    own, theirs = vars(sys.modules[package]), import_module(package.replace("arrayferry", "gymnasium", 1))
     public = list(dict.fromkeys([*theirs.__all__, *ours]))
 
     def find(name: str) -> Any:
@@ -39,33 +30,13 @@ def add_names(package: str, ours: Iterable[str]) -> None:
         except AttributeError as error:  # it may say what became of an old name
             what = str(error).replace(theirs.__name__, package)
             raise AttributeError(what, name=name, obj=sys.modules[package]) from None
-        if getattr(found, "__name__", "") == f"{theirs.__name__}.{name}":
-            return import_module(f"{package}.{name}")
+        is_module = isinstance(found, ModuleType)
+        home = found.__name__ if is_module else getattr(found, "__module__", "")
+        twin = home.replace(theirs.__name__, package, 1)
+        is_inside = home.startswith(f"{theirs.__name__}.")
+        if not is_inside or find_spec(twin) is None:  # a module that only a newer Gymnasium has
+            return found
         # Whatever one of their modules defines, its twin has too, perhaps as a subclass.
-        home = getattr(found, "__module__", "")
-        if home.startswith(f"{theirs.__name__}."):
-            return getattr(import_module(home.replace("gymnasium", "arrayferry", 1)), name)
-        return found
+        return import_module(twin) if is_module else getattr(import_module(twin), name, found)
 
     own.update(__all__=public, __getattr__=find, __dir__=lambda: sorted({*own, *public}))
-
-
-class _Finder(MetaPathFinder, Loader):
-    """Makes the twins for which there is no file."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if not fullname.startswith(_PREFIX) or (theirs := find_spec(_twin(fullname))) is None:
-            return None
-        return ModuleSpec(fullname, self, is_package=theirs.submodule_search_locations is not None)
-
-    def exec_module(self, module: ModuleType) -> None:
-        theirs = vars(import_module(_twin(module.__name__)))
-        vars(module).update({name: value for name, value in theirs.items() if name not in vars(module)})
-
-
-def install_finder() -> None:
-    """Let the import system look for twins, after all other finders; once, however often this is imported."""
-    others = [finder for finder in sys.meta_path if type(finder).__module__ != __name__]
-    sys.meta_path[:] = [*others, _Finder()]

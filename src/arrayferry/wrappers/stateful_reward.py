@@ -1,15 +1,12 @@
 """The names of `gymnasium.wrappers.stateful_reward`; `NormalizeReward` stays in the reward's framework."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gymnasium.core import ActType, ObsType
 from gymnasium.wrappers import stateful_reward as theirs
 
 from arrayferry.wrappers._compute.array_context import context_of, to_context
 from arrayferry.wrappers._compute.statistics import discounted, scaled, update
-
-if not TYPE_CHECKING:  # including names that newer versions add
-    from gymnasium.wrappers.stateful_reward import *  # noqa: F403
 
 __all__ = ["NormalizeReward"]
 

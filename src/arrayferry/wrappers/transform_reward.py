@@ -1,15 +1,12 @@
 """The names of `gymnasium.wrappers.transform_reward`; `ClipReward` stays in the reward's framework."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gymnasium.core import ActType, ObsType
 from gymnasium.wrappers import transform_reward as theirs
 from gymnasium.wrappers.transform_reward import TransformReward as TransformReward
 
 from arrayferry.wrappers._compute.functions import Clip
-
-if not TYPE_CHECKING:  # including names that newer versions add
-    from gymnasium.wrappers.transform_reward import *  # noqa: F403
 
 __all__ = ["ClipReward", "TransformReward"]
 

@@ -1,13 +1,10 @@
 """The names of `gymnasium.wrappers.vector.dict_info_to_list`; infos stay in their framework."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gymnasium.wrappers.vector import dict_info_to_list as theirs
 
 from arrayferry._boundary.autoreset import info_rows
-
-if not TYPE_CHECKING:  # including names that newer versions add
-    from gymnasium.wrappers.vector.dict_info_to_list import *  # noqa: F403
 
 __all__ = ["DictInfoToList"]
 

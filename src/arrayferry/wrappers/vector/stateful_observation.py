@@ -1,14 +1,11 @@
 """The names of `gymnasium.wrappers.vector.stateful_observation`, which stay where the arrays are."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gymnasium.wrappers.vector import stateful_observation as theirs
 
 from arrayferry.wrappers._compute.batches import with_numpy_mask
 from arrayferry.wrappers._compute.statistics import normalize
-
-if not TYPE_CHECKING:  # including names that newer versions add
-    from gymnasium.wrappers.vector.stateful_observation import *  # noqa: F403
 
 __all__ = ["NormalizeObservation"]
 

@@ -1,6 +1,6 @@
 """The names of `gymnasium.wrappers.vector.vectorize_reward`; `ClipReward` stays where the rewards are."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gymnasium.wrappers.vector import vectorize_reward as theirs
 from gymnasium.wrappers.vector.vectorize_reward import TransformReward as TransformReward
@@ -8,9 +8,6 @@ from gymnasium.wrappers.vector.vectorize_reward import VectorizeTransformReward 
 
 from arrayferry.wrappers import transform_reward as single
 from arrayferry.wrappers._compute.array_context import context_of
-
-if not TYPE_CHECKING:  # including names that newer versions add
-    from gymnasium.wrappers.vector.vectorize_reward import *  # noqa: F403
 
 __all__ = ["ClipReward", "TransformReward", "VectorizeTransformReward"]
 
