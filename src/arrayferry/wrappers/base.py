@@ -24,7 +24,7 @@ from arrayferry.envs.forwarding import actions_first
 from arrayferry.errors import OptionError
 from arrayferry.spaces.members import to_numpy
 from arrayferry.wrappers._namespaces import module_namespace
-from arrayferry.wrappers.watch import SanitizeMode, recorded, watched
+from arrayferry.wrappers.watch import SanitizeMode, watched
 
 __all__ = [
     "ArrayT",
@@ -112,7 +112,9 @@ class ConversionWrapper(Generic[ArrayT]):
             reads_at_once=adapter_of(env).reads_actions_at_once,
         )
         arguments = self._boundary.arguments() | ({"dtypes": dtypes} if by_space else {})
-        self._record(**arguments, spaces=spaces, sanitize=recorded(sanitize), **self._own_options)
+        # Only a refusal is recorded, because a sanitizer records itself.
+        recorded = False if sanitize is False else None
+        self._record(**arguments, spaces=spaces, sanitize=recorded, **self._own_options)
         super().__init__(env)  # type: ignore[call-arg]  # Gymnasium's or PettingZoo's wrapper
         # Applied to the values of a step or a reset before they are converted. The functions can be pickled.
         self._prepare: list[Prepare] = [partial(self._cast_observations, env, share)] * by_space

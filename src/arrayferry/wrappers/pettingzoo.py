@@ -15,9 +15,6 @@ from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.casting import cast_to_space
 from arrayferry.wrappers.base import ArrayT, ConversionWrapper
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["AECArrayConversion", "ParallelArrayConversion"]
 
 
@@ -110,6 +107,17 @@ class ParallelArrayConversion(_AgentsWrapper[ArrayT], BaseParallelWrapper[Any, A
         return self._step(actions)
 
 
+def _by_agent(name: str, place: int, doc: str) -> Any:
+    """Return the property for what a step said of each agent, at this place among a step's values."""
+
+    def find(wrapper: Any) -> Any:
+        step = [None, 0.0, False, False, None]
+        step[place] = getattr(wrapper.env, name)
+        return wrapper._boundary.convert_step([tuple(step)])[place]
+
+    return property(find, doc=doc)
+
+
 class AECArrayConversion(_AgentsWrapper[ArrayT], BaseWrapper[Any, ArrayT, Any]):
     """A PettingZoo environment whose agents take turns (AEC), for agents of another framework.
 
@@ -183,24 +191,8 @@ class AECArrayConversion(_AgentsWrapper[ArrayT], BaseWrapper[Any, ArrayT, Any]):
             self._infos[agent] = self._boundary.convert_reset([(None, info)])[1]
         return self._infos[agent]
 
-    @property
-    def rewards(self) -> Any:
-        """The rewards of the last step, by agent."""
-        return self._converted(self.env.rewards)[1]
-
-    @property
-    def _cumulative_rewards(self) -> Any:
-        return self._converted(self.env._cumulative_rewards)[1]
-
-    @property
-    def terminations(self) -> Any:
-        """Whether the episode has terminated, by agent."""
-        return self._converted(terminated=self.env.terminations)[2]
-
-    @property
-    def truncations(self) -> Any:
-        """Whether the episode was truncated, by agent."""
-        return self._converted(truncated=self.env.truncations)[3]
-
-    def _converted(self, reward: Any = 0.0, terminated: Any = False, truncated: Any = False) -> Any:
-        return self._boundary.convert_step([(None, reward, terminated, truncated, None)])
+    if not TYPE_CHECKING:
+        rewards = _by_agent("rewards", 1, "The rewards of the last step, by agent.")
+        _cumulative_rewards = _by_agent("_cumulative_rewards", 1, "The rewards since each agent's last step.")
+        terminations = _by_agent("terminations", 2, "Whether the episode has terminated, by agent.")
+        truncations = _by_agent("truncations", 3, "Whether the episode was truncated, by agent.")

@@ -1,14 +1,14 @@
-"""The names of `gymnasium.wrappers.stateful_observation`; three wrappers stay where the arrays are."""
+"""The names of `gymnasium.wrappers.stateful_observation`; three wrappers stay in their framework."""
 
+from copy import deepcopy
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from gymnasium import spaces
 from gymnasium.core import ActType, ObsType, WrapperObsType
+from gymnasium.vector.utils import concatenate
 from gymnasium.wrappers import stateful_observation as theirs
 
-from arrayferry.wrappers._compute.array_context import context_of
-from arrayferry.wrappers._compute.functions import Flatten, stack
+from arrayferry.wrappers._compute.array_context import context_of, to_context
 from arrayferry.wrappers._compute.numpy_only import ComputesWithNumpy
 from arrayferry.wrappers._compute.statistics import normalize
 
@@ -33,53 +33,39 @@ class FrameStackObservation(theirs.FrameStackObservation[WrapperObsType, ActType
         """Take a step, and return the latest observations, stacked."""
         obs: Any
         obs, *rest = self.env.step(action)
-        self.obs_queue.append(obs)
-        return self._stacked(), *rest
+        self.obs_queue.append(to_context(None, obs))
+        return self._stacked(obs), *rest
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
         """Start an episode, and return its first observation, stacked after the padding that it needs."""
         obs: Any
         obs, info = self.env.reset(seed=seed, options=options)
+        first = to_context(None, obs)
         if self.padding_type == "reset":
-            self.padding_value = obs
-        self.obs_queue.extend([self.padding_value] * (self.stack_size - 1) + [obs])
-        return self._stacked(), info
+            self.padding_value = first
+        self.obs_queue.extend([self.padding_value] * (self.stack_size - 1) + [first])
+        return self._stacked(obs), info
 
-    def _stacked(self) -> Any:
-        return stack(self.env.observation_space, list(self.obs_queue), self.stacked_obs)
+    def _stacked(self, latest: Any) -> Any:
+        out: Any = self.stacked_obs
+        stacked = deepcopy(concatenate(self.env.observation_space, self.obs_queue, out))
+        return to_context(context_of(latest), stacked)
 
 
 class TimeAwareObservation(theirs.TimeAwareObservation[WrapperObsType, ActType, ObsType]):
     """Gymnasium's `TimeAwareObservation`, for observations of any framework."""
 
-    def __init__(
-        self, env: Any, flatten: bool = True, normalize_time: bool = False, *, dict_time_key: str = "time"
-    ) -> None:
-        """Wrap an environment with a time limit; the options are Gymnasium's."""
-        super().__init__(env, flatten, normalize_time, dict_time_key=dict_time_key)
-        nested = theirs.TimeAwareObservation(env, False, normalize_time, dict_time_key=dict_time_key)
-        self._flatten = Flatten(nested.observation_space) if flatten else None
-        self._dict_time_key = dict_time_key
-        kinds = spaces.Dict, spaces.Tuple
-        self._holds = next((kind for kind in kinds if isinstance(env.observation_space, kind)), None)
-        for name in ("_time_preprocess_func", "_append_data_func", "_obs_postprocess_func"):
-            vars(self).pop(name, None)  # they cannot be pickled
-
     def observation(self, observation: Any) -> Any:
         """Return an observation with the time since its episode began."""
         context = context_of(observation)
-        if self.normalize_time:
-            time = np.array([self.timesteps / self.max_timesteps], np.float32)
-        else:
-            time = np.array([self.timesteps], np.int32)
-        time = time if context is None else context.asarray(time)
-        if self._holds is spaces.Dict:
-            observation = {self._dict_time_key: time, **observation}
-        elif self._holds is spaces.Tuple:
-            observation = (*observation, time)
-        else:
-            observation = {"obs": observation, "time": time}
-        return observation if self._flatten is None else self._flatten.at(context, observation)
+        return to_context(context, super().observation(to_context(None, observation)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out Gymnasium's functions, which cannot be pickled."""
+        return {name: value for name, value in vars(self).items() if not isinstance(value, FunctionType)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(vars(type(self)(state["env"], **state["_saved_kwargs"])) | state)
 
 
 class DelayObservation(ComputesWithNumpy, theirs.DelayObservation[ObsType, ActType]):

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from arrayferry.errors import OptionError
 
-__all__ = ["SanitizeMode", "recorded", "sanitize", "watched"]
+__all__ = ["SanitizeMode", "sanitize", "watched"]
 
 SanitizeMode: TypeAlias = "bool | Literal['raise']"
 
@@ -73,8 +73,3 @@ def watched(env: Any, mode: SanitizeMode | None, *, shared: bool) -> Any:
     from arrayferry.sanitizer.wrapper import watch  # the one import that points upwards
 
     return watch(env, shared=shared, on_finding="raise" if mode == "raise" else "warn")
-
-
-def recorded(mode: SanitizeMode | None) -> Literal[False] | None:
-    """Return what a spec records as `sanitize`: only a refusal, because a sanitizer records itself."""
-    return False if mode is False else None

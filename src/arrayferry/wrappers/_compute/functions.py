@@ -6,21 +6,17 @@ On NumPy arrays they do what Gymnasium's do. They can be pickled, and also take 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import deepcopy
 from functools import reduce
 from operator import getitem
 from typing import Any, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
-from gymnasium.vector.utils import concatenate
 from gymnasium.wrappers.utils import rescale_box
 
 from arrayferry._core.dtypes import dtype_name
-from arrayferry.spaces.members import to_numpy
 from arrayferry.spaces.structure import has_fixed_shape, subspaces
 from arrayferry.wrappers._compute.array_context import (
-    NUMPY,
     ArrayContext,
     Constant,
     context_of,
@@ -28,7 +24,7 @@ from arrayferry.wrappers._compute.array_context import (
     to_context,
 )
 
-__all__ = ["Cast", "Clip", "ClipToSpace", "Flatten", "Rescale", "stack"]
+__all__ = ["Cast", "Clip", "ClipToSpace", "Flatten", "Rescale"]
 
 
 class Clip:
@@ -40,7 +36,7 @@ class Clip:
 
     def __call__(self, value: Any) -> Any:
         """Return a value within the bounds."""
-        if type(value) in NUMPY or (context := context_of(value)) is None:
+        if (context := context_of(value)) is None:
             return np.clip(value, self.low, self.high)
         for bound, limit in zip(self._bounds, (context.xp.maximum, context.xp.minimum)):
             if (there := bound.at(context)) is not None:
@@ -59,8 +55,6 @@ class ClipToSpace:
     def __call__(self, action: Any) -> Any:
         """Return an action within the bounds."""
         space = self._env.action_space
-        if type(action) in NUMPY:
-            return np.clip(action, space.low, space.high)
         if space.low is not self._clip.low or space.high is not self._clip.high:
             self._clip = Clip(space.low, space.high)
         return self._clip(action)
@@ -82,7 +76,7 @@ class Rescale:
 
     def __call__(self, value: Any) -> Any:
         """Return a value on the other scale."""
-        if type(value) in NUMPY or (context := context_of(value)) is None:
+        if (context := context_of(value)) is None:
             return self._on_numpy(value)
         gradient, intercept = self._gradient.at(context), self._intercept.at(context)
         return (value - intercept) / gradient if self._is_backward else gradient * value + intercept
@@ -99,7 +93,7 @@ class Cast:
 
     def __call__(self, value: Any) -> Any:
         """Return a value in that dtype."""
-        if type(value) in NUMPY or (context := context_of(value)) is None:
+        if (context := context_of(value)) is None:
             return self._dtype.type(value)
         return context.cast(value, self._dtype.name)
 
@@ -114,27 +108,16 @@ class Flatten:
         self._dtype = "" if flat.dtype is None else flat.dtype.name
 
     def __call__(self, value: Any) -> Any:
-        """Return a flat array."""
-        return (
-            spaces.flatten(self._space, value) if type(value) in NUMPY else self.at(context_of(value), value)
-        )
-
-    def at(self, context: ArrayContext | None, value: Any) -> Any:
-        """Return a flat array of a value whose context is known."""
-        if context is None:
-            return spaces.flatten(self._space, value)
-        if self._leaves is None:  # array functions cannot flatten text and graphs
-            return context.asarray(spaces.flatten(self._space, to_numpy(value)))
-        return self._flat(context, value, ())
+        """Return a flat array, by way of NumPy."""
+        return to_context(context_of(value), spaces.flatten(self._space, to_context(None, value)))
 
     def batch(self, context: ArrayContext, value: Any, num_envs: int) -> Any:
         """Return a flat row for each of many members; None if array functions cannot flatten the space."""
-        return None if self._leaves is None else self._flat(context, value, (num_envs,))
-
-    def _flat(self, context: ArrayContext, value: Any, shape: tuple[int, ...]) -> Any:
+        if self._leaves is None:  # text and graphs
+            return None
         parts = []
-        for path, dtype, one_hot in self._leaves or ():
-            part = context.xp.reshape(to_context(context, reduce(getitem, path, value)), (*shape, -1))
+        for path, dtype, one_hot in self._leaves:
+            part = context.xp.reshape(to_context(context, reduce(getitem, path, value)), (num_envs, -1))
             if one_hot is not None:
                 owner, number = (constant.at(context) for constant in one_hot)
                 part = (part if owner is None else context.xp.take(part, owner, axis=-1)) == number
@@ -160,20 +143,3 @@ def _leaves(space: Any, path: tuple[Any, ...] = ()) -> Iterator[_Leaf]:
         yield path, space.dtype.name, (Constant(owner), Constant(number.astype(space.dtype)))
     else:
         yield path, space.dtype.name, None
-
-
-def stack(space: Any, items: list[Any], out: Any) -> Any:
-    """Stack members of a space at the context of the last one; NumPy's in the form of `out`."""
-    if isinstance(space, (spaces.Dict, spaces.Tuple)):
-        parts = {
-            key: stack(part, [item[key] for item in items], out[key])
-            for key, part in subspaces(space).items()
-        }
-        return parts if isinstance(space, spaces.Dict) else tuple(parts.values())
-    if not has_fixed_shape(space):
-        return deepcopy(concatenate(space, items, out))
-    if (context := context_of(items[-1])) is None:
-        return concatenate(space, items, np.empty_like(out))
-    stacked = context.xp.stack([to_context(context, item) for item in items])
-    is_same_kind = is_float(stacked) and is_float(space)
-    return context.cast(stacked, space.dtype.name) if is_same_kind else stacked

@@ -1,6 +1,6 @@
 """The names of `gymnasium.wrappers.vector.stateful_reward`, which stay where the arrays are."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -10,9 +10,6 @@ from arrayferry._boundary.autoreset import autoreset_mode_of
 from arrayferry.wrappers._compute.array_context import context_of, namespace, to_context
 from arrayferry.wrappers._compute.batches import reset_rows
 from arrayferry.wrappers._compute.statistics import discounted, scaled, update
-
-if not TYPE_CHECKING:  # including names that newer versions add
-    from gymnasium.wrappers.vector.stateful_reward import *  # noqa: F403
 
 __all__ = ["NormalizeReward"]
 
@@ -43,7 +40,6 @@ class NormalizeReward(theirs.NormalizeReward):
         if not self._is_same_step:  # where an episode ended in the last step, this one was a reset
             active = to_context(context, self._prev_dones) == 0
             total = xp.where(active, total, before)
-            active = None if context is None and active.all() else active
         total = total.astype(np.float32) if context is None else total
         if self._update_running_mean:
             update(self.return_rms, context, total, active)
