@@ -117,8 +117,6 @@ def _run(env: Any, rollout: RandomRollout, to_agent: Converter, steps: int, seed
 
 def _failure(error: Exception, step: int) -> Finding:
     if isinstance(error, FerryError):
-        kind, path, message, hint = "refused", error.where or "value", error.what, error.hint
-    else:
-        kind, path, hint = "raised", "env", "leave copy at None"
-        message = f"raised {type(error).__name__}: {error}"
-    return Finding(kind=kind, severity="error", path=path, step=step, message=message, hint=hint)
+        return Finding("refused", "error", error.where or "value", step, error.what, error.hint)
+    message = f"raised {type(error).__name__}: {error}"
+    return Finding("raised", "error", "env", step, message, "leave copy at None")

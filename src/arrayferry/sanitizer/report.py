@@ -34,7 +34,7 @@ class SanitizerError(FerryError, RuntimeError):
     finding: Finding
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Finding:
     """One thing that the sanitizer found at one leaf.
 
@@ -103,15 +103,13 @@ class FindingLog:
     def add(self, kind: str, severity: Severity, path: str, message: str, hint: str = "") -> None:
         """Note what was found in the current step."""
         is_info = severity == "info"
-        if known := self._findings.get((kind, path)):
-            self._findings[kind, path] = replace(known, times=known.times + 1)
-            self._new += [known] if not is_info and self._on_finding == "raise" else []
-        elif len(self._findings) < (_MANY if is_info else 2 * _MANY):  # infos leave room for what is worse
-            finding = Finding(
-                kind=kind, severity=severity, path=path, step=self.step, message=message, hint=hint
-            )
-            self._findings[kind, path] = finding
-            self._new += [] if is_info else [finding]
+        known = self._findings.get((kind, path))
+        if known is None and len(self._findings) >= (_MANY if is_info else 2 * _MANY):
+            return  # infos leave room for what is worse
+        new = Finding(kind, severity, path, self.step, message, hint)
+        self._findings[kind, path] = finding = new if known is None else replace(known, times=known.times + 1)
+        if not is_info and (known is None or self._on_finding == "raise"):
+            self._new.append(finding)
 
     def warn_or_raise(self) -> None:
         """Warn of what is new, or raise it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -25,12 +25,6 @@ from arrayferry.spaces.members import shape_of
 from arrayferry.spaces.structure import step_space
 
 __all__ = ["Sanitizer", "VectorSanitizer", "Watching", "findings", "watch"]
-
-
-if TYPE_CHECKING:
-    _VectorWrapper = VectorWrapper[Any, Any, Any, Any, Any]
-else:
-    _VectorWrapper = VectorWrapper  # which is not generic before Gymnasium 1.4
 
 
 class Watching:
@@ -138,7 +132,7 @@ class Sanitizer(Watching, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
     """
 
 
-class VectorSanitizer(Watching, Forwarding, _VectorWrapper, RecordConstructorArgs):
+class VectorSanitizer(Watching, Forwarding, VectorWrapper, RecordConstructorArgs):
     """Watches a vector environment; the arguments are those of `Sanitizer`.
 
     Example:
