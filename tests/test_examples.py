@@ -21,7 +21,7 @@ NEEDS = {
     "double_buffering": ("torch", ""),
     "every_package": ("torch", "packages"),
     "gymnax_torch": ("gymnax torch", "jax_envs"),
-    "mjlab_ppo": ("mjlab", "simulators"),
+    "mjlab_ppo": ("mjlab", "mjlab"),
     "pettingzoo_torch": ("mpe2 torch", "learners"),
     "ppo_async": ("torch", ""),
     "ppo_in_jit": ("mujoco jax", "packages"),

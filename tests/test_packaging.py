@@ -240,6 +240,19 @@ def test_the_classifiers_claim_no_more_than_is_tested() -> None:
     assert claimed == {f"Operating System :: {one}" for name, one in systems.items() if f"{name}-" in tested}
 
 
+def test_each_row_of_make_test_with_is_run_by_ci_and_named_by_its_marker() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    rows = set(re.findall(r"^ROWS := (.*)", makefile, re.MULTILINE)[0].split())
+    in_make_ci = re.findall(r"for name in ([\w -]+); do step test-with", makefile)[0].split()
+    assert {*in_make_ci, *re.findall(r"test-with NAME=([\w-]+)", workflow)} == rows
+    markers = [line.partition(":") for line in PYPROJECT["tool"]["pytest"]["ini_options"]["markers"]]
+    named = {marker: re.findall(r"test-with NAME=([\w-]+)", text) for marker, _, text in markers}
+    assert all(
+        rows == [marker.replace("_", "-")] for marker, rows in named.items() if rows and "(" not in marker
+    )
+
+
 # --- tools/release_check.py
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.simulators
+pytestmark = pytest.mark.mjlab
 torch = pytest.importorskip("torch")
 if not Path(sys.prefix, "isaaclab").exists():
     pytest.skip("isaaclab is not installed", allow_module_level=True)

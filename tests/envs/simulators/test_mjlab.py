@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.simulators
+pytestmark = pytest.mark.mjlab
 torch = pytest.importorskip("torch")
 pytest.importorskip("mjlab")
 
