@@ -32,7 +32,7 @@ ADVICE = [
 
 @pytest.mark.parametrize(("found", "environ", "hint"), ADVICE)
 def test_advice(found, environ, hint):
-    hints = advice(found, environ)
+    hints = [*advice(found, environ)]
     assert hint in " ".join(hints)
     assert bool(hints) == bool(hint)
 

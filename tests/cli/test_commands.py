@@ -17,6 +17,8 @@ WRONG = {
     "explain CartPole-v1 Pendulum-v1": "unrecognized arguments: Pendulum-v1",
     "explain CartPole-v1 --vector 0": "'0' is not a whole number of at least 1",
     "bench CartPole-v1 --vector 0 --workers 1": "'0' is not a whole number of at least 1",
+    "bench CartPole-v1 --workers 1 --to numpy": "leave out --to and --device",
+    "bench CartPole-v1 --workers 1 --device cpu": "leave out --to and --device",
     "explain CartPole-v1 --copy sometimes": "invalid choice: 'sometimes'",
     "explain CartPol-v1": "CartPol-v1 cannot be made: Environment `CartPol` doesn't exist. Did you mean",
     "explain CartPole-v1 --to nump": "did you mean 'numpy'?",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -63,42 +63,33 @@ def _round_trip(device: str) -> str:
 
 def lines(found: Accelerators, environ: Mapping[str, str] = os.environ) -> list[str]:
     """Return what there is in a few lines, and what to set before which import."""
-    versions = f", built for CUDA {found.torch_cuda}" if found.torch_cuda else ""
-    versions += f", cuDNN {found.cudnn}" if found.cudnn else ""
-    plugin = f", built for CUDA {found.jax_cuda}" if found.jax_cuda else ""
-    text = [
-        f"torch: {', '.join(found.torch) or 'no accelerator'}{versions}",
-        f"JAX: {', '.join(found.jax) or 'no accelerator'}{plugin}",
-    ]
-    if found.round_trip:
-        text.append(f"torch to JAX and back: {found.round_trip}")
-    return text + advice(found, environ)
+    torch_cuda = f", built for CUDA {found.torch_cuda}" if found.torch_cuda else ""
+    jax_cuda = f", built for CUDA {found.jax_cuda}" if found.jax_cuda else ""
+    cudnn = f", cuDNN {found.cudnn}" if found.cudnn else ""
+    text = [f"torch: {', '.join(found.torch) or 'no accelerator'}{torch_cuda}{cudnn}"]
+    text += [f"JAX: {', '.join(found.jax) or 'no accelerator'}{jax_cuda}"]
+    text += [f"torch to JAX and back: {found.round_trip}"] if found.round_trip else []
+    return [*text, *advice(found, environ)]
 
 
-def advice(found: Accelerators, environ: Mapping[str, str]) -> list[str]:
-    """Return what to set, and before which import."""
-    hints = []
+def advice(found: Accelerators, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield what to set, and before which import."""
     if bool(found.torch) != bool(found.jax):
         has, lacks = ("torch", "JAX") if found.torch else ("JAX", "torch")
         visible = environ.get("CUDA_VISIBLE_DEVICES")
         variable = "" if visible is None else f"; CUDA_VISIBLE_DEVICES={visible!r}"
-        hints.append(f"Only {has} sees an accelerator: install a build of {lacks} for it{variable}.")
-    elif found.torch and len(found.torch) != len(found.jax):
-        hints.append(
-            "They see different devices: set CUDA_VISIBLE_DEVICES for both, before either is imported."
-        )
+        yield f"Only {has} sees an accelerator: install a build of {lacks} for it{variable}."
+    elif len(found.torch) != len(found.jax):
+        yield "They see different devices: set CUDA_VISIBLE_DEVICES for both, before either is imported."
     set_to = {name: environ.get(f"XLA_PYTHON_CLIENT_{name}") for name in ("ALLOCATOR", "PREALLOCATE")}
     preallocates = set_to["ALLOCATOR"] != "platform" and set_to["PREALLOCATE"] not in ("false", "False", "0")
     if found.torch and found.jax and preallocates:
         old = environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION")
-        share = environ.get("XLA_CLIENT_MEM_FRACTION") or old or ".75"
-        hints.append(
-            f"JAX takes {float(share):.0%} of a GPU's memory when it starts, and leaves torch the rest: "
-            "before importing jax, set XLA_PYTHON_CLIENT_PREALLOCATE=false."
-        )
+        share = float(environ.get("XLA_CLIENT_MEM_FRACTION") or old or ".75")
+        what = f"JAX takes {share:.0%} of a GPU's memory when it starts, and leaves torch the rest"
+        yield f"{what}: before importing jax, set XLA_PYTHON_CLIENT_PREALLOCATE=false."
     if found.torch_cuda and found.jax_cuda and found.torch_cuda.partition(".")[0] not in found.jax_cuda:
-        hints.append(
+        yield (
             "They are built for different versions of CUDA, each with its cuDNN, and the one imported "
             "first loads its own: install builds for the same version."
         )
-    return hints

@@ -23,6 +23,7 @@ from arrayferry._core.registry import find_framework
 from arrayferry._explain.render import microseconds, table
 from arrayferry.cli.environments import add_environment, count, default_target, make, title_of
 from arrayferry.cli.screen import Outcome, progress
+from arrayferry.errors import OptionError
 
 SUMMARY = "measure what a wrapper adds to a step, or what worker processes save"
 EXAMPLES = """\
@@ -59,6 +60,8 @@ def run(arguments: Namespace) -> Outcome:
     if arguments.workers is not None:
         from arrayferry.cli.workers import compare
 
+        if arguments.to or arguments.device:
+            raise OptionError("--workers compares without a conversion", "leave out --to and --device")
         return compare(arguments.env, arguments.vector or 8, arguments.workers, arguments.laps)
     device = arguments.device
     what = arguments.env, arguments.vector, arguments.to or default_target(), device
