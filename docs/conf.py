@@ -2,6 +2,8 @@
 
 import os
 
+from docutils import nodes
+
 import arrayferry
 
 project = "arrayferry"
@@ -43,3 +45,14 @@ html_static_path = ["_static"]
 html_css_files = ["arrayferry.css"]
 if home := os.environ.get("ARRAYFERRY_HOME"):  # the address, once the project has one
     html_theme_options = {"source_repository": home, "source_branch": "main", "source_directory": "docs/"}
+
+
+def mark_short_code(app, doctree):
+    """Give names in tables a class, so that they are not broken in the middle."""
+    for code in doctree.findall(nodes.literal):
+        if len(code.astext()) <= 24 and " " not in code.astext():
+            code["classes"].append("short")
+
+
+def setup(app):
+    app.connect("doctree-read", mark_short_code)

@@ -23,6 +23,8 @@ WIDER = "document.documentElement.scrollWidth > innerWidth"
 CODE = "[...document.querySelectorAll('pre')].filter(code => code.scrollWidth > code.clientWidth)"
 WIDE_CODE = f"{CODE}.map(code => code.innerText.split('\\n').sort((a, b) => b.length - a.length)[0])"
 MISSING = "[...document.images].filter(image => !image.naturalWidth).map(image => image.src)"
+NAMES = "[...document.querySelectorAll('article table code.short')]"
+BROKEN = f"{NAMES}.filter(name => name.getClientRects().length > 1).map(name => name.innerText)"
 RECORD_COPIES = "copied = []; addEventListener('copy', event => copied.push(event.target.value), true)"
 
 
@@ -87,6 +89,7 @@ def test_nothing_overflows_and_nothing_is_missing(
         page.goto(f"file://{site}/{page_name}.html")
         assert not page.evaluate(WIDER), "the page scrolls sideways"
         assert page.evaluate(MISSING) == []
+        assert page.evaluate(BROKEN) == [], "names in tables are broken in the middle"
         if width > 1000:
             assert page.evaluate(WIDE_CODE) == []
     finally:
