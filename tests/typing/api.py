@@ -67,6 +67,29 @@ def written_in_jax(env: FuncEnv[Any, Any, Any, Any, Any, Any, Any], actions: tor
     reveal_type(as_gymnasium(env, 8))
 
 
+class Simulator:
+    """A batch of environments, of a package that knows neither Gymnasium nor arrayferry."""
+
+    num_envs = 4
+
+    def step(self, action: Any) -> Any: ...
+
+
+class Game:
+    """One environment in JAX, of a class that the user has registered."""
+
+    def step(self, action: Any) -> Any: ...
+
+
+def of_other_packages(simulator: Simulator, game: Game) -> None:
+    # tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]
+    reveal_type(arrayferry.wrap(simulator, "torch").step(0))
+    # tuple[Tensor, dict[str, Any]]
+    reveal_type(arrayferry.wrap((game, None), "torch").reset())
+    # tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]
+    reveal_type(arrayferry.wrap(game, "torch", num_envs=8).step(0))
+
+
 def made(action: torch.Tensor) -> None:
     env = arrayferry.wrap(gym.make("CartPole-v1"), "torch")
     # tuple[Tensor, float, bool, bool, dict[str, Any]]

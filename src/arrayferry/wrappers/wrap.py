@@ -30,14 +30,12 @@ if TYPE_CHECKING:
     from arrayferry.wrappers.base import SingleOptions, VectorOptions
     from arrayferry.wrappers.watch import SanitizeMode
 
-    Single: TypeAlias = gym.Env[Any, Any]
-
-    # How type checkers tell the environments of other packages from Gymnasium's: by an attribute.
+    # How type checkers tell environments apart: by an attribute.
     class Steps(Protocol):
         @property
         def step(self) -> Any: ...
 
-    class StepsOnly(Protocol):  # gymnax, JaxMARL
+    class StepsOnly(Protocol):  # gymnax
         @property
         def step_env(self) -> Any: ...
 
@@ -57,12 +55,17 @@ if TYPE_CHECKING:
         @property
         def transition(self) -> Any: ...
 
-    class ManyAgents(Protocol):  # PettingZoo
+    class Batched(Protocol):  # Gymnasium's vector environments, simulators
+        @property
+        def num_envs(self) -> Any: ...
+
+    class ManyAgents(Protocol):  # PettingZoo, JaxMARL
         agents: Any
 
-    # One of another package, alone or with its parameters; many may be of any class that a user registered.
-    One: TypeAlias = StepsOnly | Sized | Specified | Shaped | Transitions | ManyAgents | tuple[Any, Any]
-    Many: TypeAlias = VectorEnv[Any, Any, Any] | One
+    # One environment, alone or with its parameters; many may be of any class that a user registered.
+    One: TypeAlias = StepsOnly | Sized | Specified | Shaped | Transitions | tuple[Any, Any]
+    Single: TypeAlias = gym.Env[Any, Any] | One
+    Many: TypeAlias = Steps | One
 
     class WrapOptions(SingleOptions, VectorOptions, total=False):
         """Those of all wrappers: one that does not apply may have its default value."""
@@ -71,15 +74,30 @@ if TYPE_CHECKING:
         env_device: Any
         autoreset_mode: AutoresetMode | str | None
 
-    class ManyOptions(WrapOptions, total=False):
-        num_envs: int | None
-
 
 __all__ = ["wrap"]
 
 _IN_JAX = JaxEnv, JaxVectorEnv
 
 
+@overload
+def wrap(env: ManyAgents, to: Namespace, device: Any = None, **options: Unpack[WrapOptions]) -> Any: ...
+@overload
+def wrap(
+    env: Batched, to: Literal["torch"], device: Any = None, **options: Unpack[WrapOptions]
+) -> vector.ArrayConversion[torch.Tensor]: ...
+@overload
+def wrap(
+    env: Batched, to: Literal["jax"], device: Any = None, **options: Unpack[WrapOptions]
+) -> vector.ArrayConversion[jax.Array]: ...
+@overload
+def wrap(
+    env: Batched, to: Literal["numpy"], device: Any = None, **options: Unpack[WrapOptions]
+) -> vector.ArrayConversion[NDArray[Any]]: ...
+@overload
+def wrap(
+    env: Batched, to: Namespace, device: Any = None, **options: Unpack[WrapOptions]
+) -> vector.ArrayConversion[Any]: ...
 @overload
 def wrap(
     env: Single, to: Literal["torch"], device: Any = None, **options: Unpack[WrapOptions]
@@ -97,26 +115,20 @@ def wrap(
     env: Single, to: Namespace, device: Any = None, **options: Unpack[WrapOptions]
 ) -> single.ArrayConversion[Any]: ...
 @overload
-def wrap(env: One, to: Namespace, device: Any = None, **options: Unpack[WrapOptions]) -> Any: ...
-@overload
 def wrap(
-    env: Many, to: Literal["torch"], device: Any = None, **options: Unpack[ManyOptions]
+    env: Many, to: Literal["torch"], device: Any = None, *, num_envs: int, **options: Unpack[WrapOptions]
 ) -> vector.ArrayConversion[torch.Tensor]: ...
 @overload
 def wrap(
-    env: Many, to: Literal["jax"], device: Any = None, **options: Unpack[ManyOptions]
+    env: Many, to: Literal["jax"], device: Any = None, *, num_envs: int, **options: Unpack[WrapOptions]
 ) -> vector.ArrayConversion[jax.Array]: ...
 @overload
 def wrap(
-    env: Many, to: Literal["numpy"], device: Any = None, **options: Unpack[ManyOptions]
+    env: Many, to: Literal["numpy"], device: Any = None, *, num_envs: int, **options: Unpack[WrapOptions]
 ) -> vector.ArrayConversion[NDArray[Any]]: ...
 @overload
 def wrap(
-    env: Many, to: Namespace, device: Any = None, **options: Unpack[ManyOptions]
-) -> vector.ArrayConversion[Any]: ...
-@overload
-def wrap(
-    env: Steps, to: Namespace, device: Any = None, *, num_envs: int, **options: Unpack[WrapOptions]
+    env: Many, to: Namespace, device: Any = None, *, num_envs: int, **options: Unpack[WrapOptions]
 ) -> vector.ArrayConversion[Any]: ...
 def wrap(
     env: Any,
