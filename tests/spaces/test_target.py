@@ -172,6 +172,15 @@ def test_probabilities_may_be_the_target_s_arrays(target: str) -> None:
     assert {int(seen(discrete.sample(probability=odds))) for _ in range(3)} == {1}
 
 
+def test_the_dtype_is_that_of_samples_and_numpy_s(target: str) -> None:
+    view: Any = convert_space(spaces.Box(-1, 1, (2,), np.float32), arrayferry.Converter(target))
+    assert view.dtype == view.sample().dtype
+    assert view.dtype == np.float32
+    assert view.dtype == "float32"
+    assert view.dtype != "int8"
+    assert not (view.dtype == "nonsense.float32")
+
+
 def test_the_bounds_stay_numpy_s(target: str) -> None:
     """They are for people and for Gymnasium's own wrappers, which compute with NumPy."""
     view: Any = convert_space(spaces.Box(-1, 1, (2,), np.float32), arrayferry.Converter(target))

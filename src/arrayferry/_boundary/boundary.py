@@ -12,12 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from arrayferry._boundary.actions import (
-    CachedActionSpace,
-    live_member_caster,
-    note_mismatch,
-    owner_of_action_space,
-)
+from arrayferry._boundary import actions
 from arrayferry._boundary.answers import Answers, Unpack
 from arrayferry._boundary.detect import ArrayWatch, arrays_in, suggested_framework
 from arrayferry._boundary.rows import batch_devices, row_reader
@@ -151,7 +146,7 @@ class Boundary:
     ) -> State:
         """Return the state in which actions arrive in this framework, on this device, in this space."""
         copy, name = self.outgoing.copy, self._action_name
-        to_env, owner = Converter(env_xp, device, copy=copy), owner_of_action_space(self._env, space)
+        to_env, owner = Converter(env_xp, device, copy=copy), actions.owner_of_action_space(self._env, space)
         walk_options = ArrayConverter(env_xp, device, copy=copy).walker([Slot("options")]).convert
         walk_action = to_env.walker([Slot(name, on_keep=partial(self._answers.warn_kept, to_env))]).convert
         cast = member_caster(space, to_env)
@@ -164,7 +159,7 @@ class Boundary:
 
         convert_any_action = self._reading_rows(name, convert_any)
         reads_at_once: Any = self._facts["reads_at_once"]
-        convert_action = live_member_caster(
+        convert_action = actions.live_member_caster(
             owner, to_env, cast, convert_any_action, self._convert_after_refresh, reads_at_once
         )
         is_first = not (is_known or has_assumed)
@@ -201,7 +196,7 @@ class Boundary:
     def refresh_action_space(self) -> None:
         """Use the action space that the environment has now."""
         state = self.state
-        is_cached = isinstance(state.space_owner, CachedActionSpace)
+        is_cached = isinstance(state.space_owner, actions.CachedActionSpace)
         space = (state.space_owner if is_cached else self._env).action_space
         if space is not state.action_space:
             known = {"is_known": state.is_known, "has_assumed": state.has_assumed}
@@ -250,7 +245,7 @@ class Boundary:
     def add_note(self, error: Exception, action: Any) -> None:
         """Add to an environment's error what arrived and what its action space takes, if they disagree."""
         state = self.state
-        note_mismatch(
+        actions.note_mismatch(
             error, self._env, state.action_space, action, state.convert_any_action, self._action_name
         )
 

@@ -32,8 +32,7 @@ def cast_observations(env: Any, share: bool, values: tuple[Any, ...]) -> tuple[A
             return cast_to_space(env.observation_space, final, _FINAL, share)
         space = env.single_observation_space
         return rebuilt(
-            final,
-            lambda i, row: None if row is None else cast_to_space(space, row, f"{_FINAL}[{i}]", share),
+            final, lambda i, row: None if row is None else cast_to_space(space, row, f"{_FINAL}[{i}]", share)
         )
 
     return cast_to_space(env.observation_space, obs, "obs", share), *rest, _with_final(env, info, cast)

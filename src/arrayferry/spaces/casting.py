@@ -19,13 +19,7 @@ from arrayferry._core.objects import Keys, holds
 from arrayferry._core.registry import can_make_arrays, describe, framework_of, source_of
 from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import KEEP, Container, Handler, OnKeep, Slot, key_text, unchanged, walk
-from arrayferry.errors import (
-    KeptWarning,
-    NarrowingError,
-    OptionError,
-    SharingError,
-    UnsupportedError,
-)
+from arrayferry.errors import KeptWarning, NarrowingError, OptionError, SharingError, UnsupportedError
 from arrayferry.spaces.members import to_numpy
 from arrayferry.spaces.structure import EDGE_LINKS, subspaces
 

@@ -182,8 +182,8 @@ def _dtype_caster(dtype: np.dtype[Any], to_env: Converter, *, is_new: bool = Fal
     """
     shares = to_env.copy is False and not is_new
     framework = to_env.framework
-    known: dict[tuple[Any, frozenset[str]], Caster] = {}
 
+    @cache
     def decide(old: Any, available: frozenset[str]) -> Caster:
         right = cast_for(dtype, available)
         if right is None or dtype_name(old) == right.dtype.name:
@@ -195,10 +195,7 @@ def _dtype_caster(dtype: np.dtype[Any], to_env: Converter, *, is_new: bool = Fal
     def cast(value: Any) -> Any:
         if isinstance(value, np.ma.MaskedArray):
             return value  # a cast would lose its mask
-        key = value.dtype, to_env.target.dtypes()
-        if key not in known:
-            known[key] = decide(*key)
-        new = known[key](value)
+        new = decide(value.dtype, to_env.target.dtypes())(value)
         if shares and new is not value and value.shape:
             what = f"{describe(value)} is not {dtype.name}, as the action space declares, and copy=False"
             raise SharingError(what, f"pass {dtype.name}, or copy=None")

@@ -66,7 +66,8 @@ class _TargetDtype:
         return getattr(self.dtype, name)
 
     def __eq__(self, other: object) -> bool:
-        return dtype_name(other) == self.dtype.name or self.dtype == other
+        is_named_alike = not isinstance(other, str) and dtype_name(other) == self.dtype.name
+        return is_named_alike or self.dtype == other
 
     def __hash__(self) -> int:
         return hash(self.dtype)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -88,11 +87,11 @@ def edges(dtype: str) -> Array:
     element: np.dtype[Any] = np.dtype(dtype)
     if element.kind == "b":
         return np.array([[True, False, True], [False, False, True]])
-    size = element.itemsize // (2 if element.kind == "c" else 1)
+    parts = 2 if element.kind == "c" else 1
+    size = element.itemsize // parts
     sign = 1 << 8 * size - 1
-    numbers = (0, 1, sign, sign + 1, sign - 1, 2 * sign - 1)
-    parts = [n.to_bytes(size, sys.byteorder) * (element.itemsize // size) for n in numbers]
-    array: Array = np.frombuffer(b"".join(parts), element).reshape(2, 3).copy()
+    numbers = np.array([0, 1, sign, sign + 1, sign - 1, 2 * sign - 1], f"u{size}")
+    array: Array = numbers.repeat(parts).view(element).reshape(2, 3).copy()
     return array
 
 
@@ -124,13 +123,11 @@ def at_offset(array: Array, offset: int) -> Array:
 def _in_record(array: Array) -> Array:
     record = np.zeros(array.shape, [("before", "u1"), ("values", array.dtype)])
     record["values"] = array
-    values: Array = record["values"]
-    return values
+    return record["values"]
 
 
 def _byte_swapped(array: Array) -> Array:
-    swapped: Array = array if array.dtype.kind == "V" else array.astype(array.dtype.newbyteorder("S"))
-    return swapped
+    return array if array.dtype.kind == "V" else array.astype(array.dtype.newbyteorder("S"))
 
 
 # By name, a function that returns the values of an array (or some of them) in another layout.

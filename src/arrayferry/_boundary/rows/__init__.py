@@ -13,13 +13,11 @@ from typing import Any
 from gymnasium.vector import VectorEnv
 
 from arrayferry._boundary.rows import jax, torch
-from arrayferry._core.containers import container_of, registered_container
-from arrayferry._core.convert import Converter, is_registered
+from arrayferry._core.convert import Converter
 from arrayferry._core.framework import Framework, Placement
-from arrayferry._core.registry import decide_framework
-from arrayferry._core.type_cache import TypeCache
-from arrayferry._core.walk import Handler, Slot, unchanged, walk
+from arrayferry._core.walk import Slot, walk
 from arrayferry.errors import UnsupportedError
+from arrayferry.spaces.casting import visitor
 from arrayferry.spaces.structure import has_fixed_shape
 
 __all__ = ["batch_devices", "row_reader"]
@@ -41,16 +39,5 @@ def batch_devices(framework: Framework, spec: Any, env: Any) -> tuple[Any, Any]:
 def row_reader(name: str, to_agent: Converter) -> Callable[[Any], Any]:
     """Return a function that replaces the agent's arrays in a value with this process's rows of them."""
     place: Placement = to_agent.device
-
-    def read(array: Any, owned: bool) -> Any:
-        return place.read(array)
-
-    def decide(cls: type) -> Handler:
-        if is_registered(cls):
-            return registered_container(cls) or unchanged
-        if (framework := decide_framework(cls)) is not None:
-            return read if framework is to_agent.framework else unchanged
-        return container_of(cls) or unchanged
-
-    slots, handlers = (Slot(name),), TypeCache(decide)
+    slots, handlers = (Slot(name),), visitor(lambda leaf, owned: place.read(leaf))
     return lambda value: walk([value], slots, handlers)[0]
