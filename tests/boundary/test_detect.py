@@ -461,6 +461,19 @@ def test_the_first_array_in_the_order_of_the_walk_decides() -> None:
     assert isinstance(env.given[-1], torch.Tensor)
 
 
+def test_the_state_stays_the_same_during_a_walk() -> None:
+    class Asking:
+        """Asks, when it is converted, what the boundary knows."""
+
+    env = Holder(observation={"a": torch.zeros(2), "b": Asking(), "c": torch.zeros(2)})
+    boundary = arrayferry.wrap(env, "numpy")._boundary
+    before, seen = boundary.state, list[Any]()
+    arrayferry.register_leaf(Asking, lambda value, converter: seen.append(boundary.state))
+    boundary.convert_reset([env.reset()])
+    assert seen == [before]
+    assert boundary.state.to_env.framework.name == "torch"
+
+
 def test_what_is_learned_replaces_the_state_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     env = Holder(observation=torch.zeros(2))
     boundary = arrayferry.wrap(env, "numpy")._boundary

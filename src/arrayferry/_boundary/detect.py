@@ -12,11 +12,11 @@ import numpy as np
 
 from arrayferry._core.containers import OBJECT_ARRAY, container_of, registered_container
 from arrayferry._core.dtypes import is_known
-from arrayferry._core.framework import Framework
+from arrayferry._core.framework import Deferred, Framework
 from arrayferry._core.reachable import reachable
 from arrayferry._core.registry import can_make_arrays, decide_framework, source_of
 from arrayferry._core.type_cache import TypeCache
-from arrayferry._core.walk import Container, Slot
+from arrayferry._core.walk import KEEP, Container, Slot
 from arrayferry.errors import FerryError
 
 __all__ = ["ArrayWatch", "arrays_in", "layers_of", "suggested_framework"]
@@ -73,11 +73,12 @@ class ArrayWatch:
     """Watches what an environment returns for arrays while it is converted, which costs little.
 
     Args:
-        on_array: called with the framework of an array, and the array.
+        on_array: called with the framework of an array, and the array; for one in a walk, when it ends.
     """
 
     def __init__(self, on_array: Callable[[Framework, Any], None]) -> None:
         self._on_array = on_array
+        self._finish: Callable[[list[Any]], None] = lambda found: on_array(*found[0])
 
     def handlers(self, decide: Callable[[type], Any]) -> TypeCache:
         """Return handlers that watch, and then do what `decide(cls)` does."""
@@ -88,9 +89,13 @@ class ArrayWatch:
                 return handler
 
             def watch(array: Any, owned: bool) -> Any:
-                if _is_array(framework, array):
+                result = handler(array, owned)
+                if not _is_array(framework, array):
+                    return result
+                if type(result) is Deferred or type(result) is Container or result is KEEP:
                     self._on_array(framework, array)
-                return handler(array, owned)
+                    return result
+                return Deferred(result, self._finish, (framework, array))
 
             return watch
 

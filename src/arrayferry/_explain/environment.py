@@ -78,15 +78,11 @@ class _Run:
         self.is_vector = isinstance(env, VectorEnv)
         self._to_agent = Converter(self.outgoing.framework, self.outgoing.device)
         self.laps: dict[str, list[float]] = {"action": [], "step": [], "out": []}
-
-    @property
-    def title(self) -> str:
-        """The environment and the target."""
-        name = getattr(getattr(self._env, "spec", None), "id", type(self._env).__name__)
-        if isinstance(self._boundary, AgentsBoundary):
-            name = str(self._env)
-        many = f" x {self._env.num_envs}" if self.is_vector else ""
-        return f"{name}{many} to {self.outgoing.framework.name}"
+        name = getattr(getattr(env, "spec", None), "id", type(env).__name__)
+        if isinstance(boundary, AgentsBoundary):
+            name = str(env)
+        many = f" x {env.num_envs}" if self.is_vector else ""
+        self.title = f"{name}{many} to {self.outgoing.framework.name}"
 
     def step(self, looks: bool) -> list[Leaf]:
         """Take a step; return what becomes of its leaves, or convert them and note how long that takes."""

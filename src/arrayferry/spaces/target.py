@@ -98,11 +98,8 @@ class _ConvertedSpace:
     def sample(self, mask: Any = None, probability: Any = None, **options: Any) -> Any:
         """Return a converted member; masks, probabilities and other options may come from any framework."""
         given = {"mask": mask, "probability": _normalized(probability), **options}
-        return self._converter.take(
-            self._original.sample(
-                **{name: to_numpy(value) for name, value in given.items() if value is not None}
-            )
-        )
+        own = {name: to_numpy(value) for name, value in given.items() if value is not None}
+        return self._converter.take(self._original.sample(**own))
 
     def contains(self, x: Any) -> bool:
         """Return whether `sample` could have returned the value; up to rounding, where the target rounds."""
