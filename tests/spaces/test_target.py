@@ -178,7 +178,7 @@ def test_the_dtype_is_that_of_samples_and_numpy_s(target: str) -> None:
     assert view.dtype == np.float32
     assert view.dtype == "float32"
     assert view.dtype != "int8"
-    assert not (view.dtype == "nonsense.float32")
+    assert view.dtype != "nonsense.float32"
 
 
 def test_the_bounds_stay_numpy_s(target: str) -> None:

@@ -44,7 +44,7 @@ def _nothing_known(env: Any) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class State:
-    """What a boundary knows about its environment, and what follows from it; replaced as a whole, between walks.
+    """What a boundary knows about its environment, and what follows; replaced as a whole, between walks.
 
     Attributes:
         to_env: converts to the environment's framework.
