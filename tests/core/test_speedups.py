@@ -1,5 +1,7 @@
 """The part in C does what the part in Python does, and is never the reason why a process ends."""
 
+import ctypes
+import datetime
 import gc
 import itertools
 import random
@@ -11,10 +13,12 @@ import threading
 import types
 import weakref
 from collections import OrderedDict, defaultdict
+from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -247,6 +251,20 @@ def test_memory_of_what_repack_returns_is_taken_over(kind):
     assert (array.ctypes.data == addresses[0]) is ownership.REFCOUNTS_RELIABLE
 
 
+class Ways(NamedTuple):
+    """What `arrays_of` returns."""
+
+    take: Callable
+    item: Callable
+    copy: Callable
+    view: Callable
+
+
+def ways_of(see, memory, address):
+    """Return how the arrays of a framework without a table of functions are read."""
+    return Ways(*speedups.arrays_of(object, None, None, None, see, int, list, memory, address))
+
+
 def memory_of(array):
     start = array.__array_interface__["data"][0]
     return range(start, start + array.nbytes)
@@ -254,7 +272,7 @@ def memory_of(array):
 
 @needs_c
 def test_small_arrays_are_copied():
-    copy = speedups.array_reader(lambda array: array, memory_of, lambda memory: memory.start, True)
+    copy = ways_of(lambda array: array, memory_of, lambda memory: memory.start).copy
     r, copies = random.Random(0), 0
     for make in ARRAYS:
         array = make(r)
@@ -313,7 +331,7 @@ def test_a_private_copy_stays_within_its_memory():
     def take(array, held, start=None):
         where = array.ctypes.data if start is None else start
         ways = lambda t: t.array, lambda t: bytes(t.held), lambda memory: where
-        return speedups.array_reader(*ways, True)(Tensor(array, held))
+        return ways_of(*ways).copy(Tensor(array, held))
 
     array = np.arange(4.0)
     assert take(array, 32).tolist() == [0, 1, 2, 3]
@@ -324,9 +342,172 @@ def test_a_private_copy_stays_within_its_memory():
     assert take(array, 32, 0) is None
     assert take(array, 64, array.ctypes.data + 8) is None
     assert take(array[::2], 32) is None
-    assert speedups.array_reader(int, int, int, True)("no number") is None
-    view = speedups.array_reader(lambda t: t, memoryview.tobytes, lambda memory: array.ctypes.data, False)
+    assert ways_of(int, int, int).copy("no number") is None
+    view = ways_of(lambda t: t, memoryview.tobytes, lambda memory: array.ctypes.data).view
     assert view(array) is None  # which has no `tobytes` of a memoryview
+
+
+# ---- arrays of a framework with a table of functions (DLPack 1.3) -------------------------------------
+
+
+@pytest.fixture
+def by_table():
+    torch = pytest.importorskip("torch")
+    if PURE or not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        pytest.skip("the part in C is not built, or torch has no such table")
+    return make_by_table()
+
+
+def make_by_table(cls=None, **others):
+    """Return the functions that go by torch's table; its own functions are not expected to be called."""
+    import torch
+
+    def unexpected(*arguments):
+        raise NotImplementedError("not by the table")
+
+    ways = {
+        "is_lazy": torch.Tensor.is_neg,
+        "is_replaced": lambda: False,
+        "see": unexpected,
+        "item": unexpected,
+    }
+    ways |= {
+        "make": unexpected,
+        "memory": torch.Tensor.untyped_storage,
+        "address": torch.UntypedStorage.data_ptr,
+    }
+    table = torch.Tensor.__dlpack_c_exchange_api__
+    return Ways(*speedups.arrays_of(cls or torch.Tensor, table, *(ways | others).values()))
+
+
+REAL = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128".split()
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (2, 3), (1, 1), (1,) * 30])
+@pytest.mark.parametrize("name", REAL)
+def test_a_table_makes_arrays(by_table, name, shape):
+    array = np.array(np.arange(np.prod(shape, dtype=int)).reshape(shape) % 2, name)
+    tensor = by_table.take(array)
+    assert (str(tensor.dtype), tuple(tensor.shape)) == (f"torch.{name}", shape)
+    assert tensor.is_contiguous()
+    assert tensor.numpy().tobytes() == array.tobytes()
+    assert tensor.data_ptr() == array.ctypes.data or not array.size
+
+
+@pytest.mark.parametrize("name", "uint8 int8 int16 int32 int64 float16 float32 float64".split())
+def test_a_table_reads_arrays(by_table, name):
+    torch = pytest.importorskip("torch")
+    tensor = torch.arange(6).reshape(2, 3).to(getattr(torch, name))
+    for value in (tensor, tensor[1], tensor[1, 1]):
+        copy, view = by_table.copy(value), by_table.view(value)
+        assert (copy.dtype.name, copy.tolist()) == (view.dtype.name, view.tolist()) == (name, value.tolist())
+        assert view.ctypes.data == value.data_ptr() != copy.ctypes.data
+        assert copy.flags.owndata
+        assert view.base is value
+    assert by_table.view(tensor.new_ones(1, 3).expand(1, 3)[:, :1]).tolist() == [[1]]
+
+
+def test_a_table_is_not_asked_for_what_it_would_get_wrong(by_table):
+    torch = pytest.importorskip("torch")
+    asked = []
+    ways = make_by_table(see=lambda tensor: asked.append(tensor) or np.zeros(1), item=lambda tensor: 7)
+    tensors = [
+        torch.ones(2, dtype=torch.complex64).conj().imag,  # whose memory has the other sign
+        *(torch.ones(2, dtype=torch.complex64).conj(), torch.ones(2, dtype=torch.bfloat16)),
+        *(torch.arange(6).reshape(2, 3).T, torch.arange(6)[::2], torch.ones(1).expand(3), torch.ones(0)),
+        *(torch.ones(2, device="meta"), torch.nn.Parameter(torch.ones(1)), torch.ones(2).to_sparse()),
+        *(torch._efficientzerotensor((3,)), np.zeros(3), None),
+    ]
+    for count, tensor in enumerate(tensors, 1):
+        assert ways.copy(tensor) is None  # because of the memory
+        assert asked[-1] is tensor
+        assert len(asked) == count
+        assert ways.item(tensor) == 7
+    for tensor in torch.tensor(1.5), torch.tensor(True), torch.ones(1).int():
+        assert ways.item(tensor) == 7
+    assert by_table.item(torch.tensor(-(2**63))) == -(2**63)
+    assert by_table.copy(torch.ones(2, requires_grad=True)).tolist() == [1, 1]
+    made = []
+    ways = make_by_table(make=made.append)
+    arrays = np.arange(3.0)[::-1], np.zeros((2, 2)).T[:1], np.zeros(3, ">f4"), read_only(np.zeros(2)), "text"
+    for array in arrays:
+        ways.take(array)
+    make_by_table(make=made.append, is_replaced=lambda: True).take(np.zeros(2))
+    assert len(made) == len(arrays) + 1
+    with pytest.raises(ZeroDivisionError):
+        make_by_table(is_replaced=lambda: 1 // 0).take(np.zeros(2))
+
+
+def test_memory_that_a_table_does_not_tell_of_is_not_read(by_table):
+    torch = pytest.importorskip("torch")
+    tensor = torch.arange(100)
+    parts = tensor, tensor[1:], tensor[1]
+    tensor.untyped_storage().resize_(0)
+    seen = make_by_table(see=lambda tensor: None, item=lambda tensor: None)
+    for part in parts:
+        assert seen.copy(part) is seen.view(part) is seen.item(part) is None
+    shrunk = torch.arange(100)
+    head, tail = shrunk[:2], shrunk[1:3]
+    shrunk.untyped_storage().resize_(16)
+    assert by_table.copy(head).tolist() == [0, 1]
+    assert by_table.copy(shrunk) is by_table.view(tail) is None
+
+
+def test_what_a_table_makes_keeps_its_memory_and_gives_it_back(by_table):
+    freed = []
+
+    def tensor_on(array):
+        weakref.finalize(array, freed.append, 1)
+        return by_table.take(array)
+
+    tensors = [tensor_on(np.full(3, number)) for number in range(20)]
+    gc.collect()
+    assert not freed
+    assert [tensor.tolist() for tensor in tensors] == [[number] * 3 for number in range(20)]
+    thread = threading.Thread(target=tensors.clear)
+    thread.start()
+    thread.join()
+    assert len(freed) == 20
+
+
+def test_a_capsule_is_checked():
+    if PURE:
+        pytest.skip("the part in C is not built, or switched off")
+    ways = [int] * 7
+    for capsule in (1, "text", datetime.datetime_CAPI, types.SimpleNamespace()):
+        with pytest.raises(TypeError, match="capsule"):
+            speedups.arrays_of(object, capsule, *ways)
+
+
+def test_a_table_of_another_version_is_not_used():
+    if PURE:
+        pytest.skip("the part in C is not built, or switched off")
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    table = (ctypes.c_uint32 * 32)(2, 0)
+    capsule = new(ctypes.addressof(table), b"dlpack_exchange_api", None)
+    made = speedups.arrays_of(float, capsule, bool, bool, None, hex, list, None, None)
+    assert made[0](np.zeros(2)) == [0, 0]
+    with pytest.raises(TypeError):
+        made[1](1.5)  # by `hex`
+    assert made[2](1.5) is None
+
+
+def test_tensors_outlive_the_interpreter(run_python):
+    pytest.importorskip("torch")
+    code = """
+import builtins, threading, time
+import numpy as np, torch, arrayferry
+made = [arrayferry.convert(np.zeros(4), "torch") for _ in range(1000)]
+builtins.kept = made[:500]
+torch.kept = made[500:]
+cycle = [made]
+cycle.append(cycle)
+thread = threading.Thread(target=lambda: (time.sleep(1e9), made), daemon=True)
+thread.start()
+print("done")
+"""
+    assert run_python(code) == "done\n"
 
 
 JAX_DTYPES = (
@@ -845,8 +1026,8 @@ def test_wrong_use_is_an_error():
     walker = converter.walker([Slot("value")])
     now = types.SimpleNamespace(action_space=1), "action_space", 1, int
     functions = [
-        *(speedups.member_caster({}, int, [1], None, None, *now), speedups.array_reader(int, int, int, True)),
-        *(speedups.member_caster({}, *[None] * 4, *now), speedups.array_reader(None, None, None, None)),
+        *(speedups.member_caster({}, int, [1], None, None, *now), *ways_of(int, int, int)),
+        *(speedups.member_caster({}, *[None] * 4, *now), *ways_of(None, None, None)),
     ]
     for one in (walker, converter.walker([Slot("obs"), Slot("reward", scalar=float, kept_type=float)])):
         functions += [one.convert, one.unpack]
@@ -854,7 +1035,7 @@ def test_wrong_use_is_an_error():
         for value in ((), [], [1, 2], [1], [(1, 2, 3, 4, 5)], None, np.zeros(2), walker):
             with suppress(TypeError, ValueError, KeyError):
                 function(value)
-    for make in (speedups.Walker, speedups.member_caster, speedups.array_reader):
+    for make in (speedups.Walker, speedups.member_caster, speedups.arrays_of):
         for arguments in ((), (None,) * 3, (None,) * 5, (None,) * 9, (None,) * 20, (walker, 1)):
             with pytest.raises(TypeError):
                 make(*arguments)

@@ -935,53 +935,190 @@ static PyType_Spec walker_spec = {
     "arrayferry._core._speedups.Walker", 0, 0, Py_TPFLAGS_DEFAULT, walker_type_slots};
 
 
-/* ---- functions that hold what they were made with, as their first argument ---------------------- */
+/* ---- arrays of a framework whose memory NumPy can see ------------------------------------------- */
 
-static PyObject *closure(PyMethodDef *function, PyObject *args, Py_ssize_t count)
+/* The DLTensor, the DLManagedTensorVersioned and the DLPackExchangeAPI of DLPack 1.3. */
+typedef struct {
+    void *data;
+    int32_t device_type, device_id, ndim;
+    uint8_t code, bits;
+    uint16_t lanes;
+    int64_t *shape, *strides;
+    uint64_t byte_offset;
+} Tensor;
+
+typedef struct Managed {
+    uint32_t major, minor;
+    PyObject *array;
+    void (*release)(struct Managed *);
+    uint64_t flags;
+    Tensor tensor;
+} Managed;
+
+typedef struct {
+    uint32_t major, minor;
+    void *older, *allocate, *export;
+    int (*take)(Managed *, PyObject **);
+    int (*borrow)(PyObject *, Tensor *);
+} Exchange;
+
+#define EXCHANGE_NAME "dlpack_exchange_api"
+#define ON_CPU 1
+
+/* What the functions for a framework's arrays hold: their type; its table of functions, or None; whether an
+ * array's values differ from its memory, and whether a mode is on that replaces new arrays; how it reads, takes
+ * apart and makes arrays itself; and an array's memory, and the address of that. */
+enum { CLASS, EXCHANGE, IS_LAZY, IS_REPLACED, SEE, ITEM, MAKE, MEMORY, ADDRESS, ARRAYS_HOLD };
+
+static const Exchange *exchange_of(PyObject *self)
 {
-    if (PyTuple_GET_SIZE(args) != count) {
-        return PyErr_Format(PyExc_TypeError, "it takes %zd arguments", count);
-    }
-    return PyCFunction_New(function, args);
+    PyObject *capsule = FIELD(self, EXCHANGE);
+    const Exchange *exchange = capsule == Py_None ? NULL : PyCapsule_GetPointer(capsule, EXCHANGE_NAME);
+    return exchange && exchange->major == 1 && sizeof(npy_intp) == sizeof(int64_t) ? exchange : NULL;
 }
 
-/* ---- arrays of another framework that NumPy can see --------------------------------------------- */
-
-enum { SEE, MEMORY, ADDRESS, COPIES, READER_HOLDS };
-
-/* What NumPy sees of an array, or a copy of it; None if in doubt: the framework's own `read` then says what is
- * wrong, if anything is. */
-static PyObject *read_array(PyObject *self, PyObject *value)
+/* Describe an array; return the number of its dtype, or -1 if it is not in C order, on the CPU, of real numbers
+ * that are its memory: then the framework's own function says what is wrong, if anything is. */
+static int describe(PyObject *self, PyObject *value, Tensor *tensor)
 {
-    PyObject *view = NULL, *memory = NULL, *address = NULL;
+    static const char *const letters[] = {"bh i   q", "BH I   Q", " e f   d"}; /* by DLPack's code, and bytes */
+    const Exchange *exchange = (PyObject *)Py_TYPE(value) == FIELD(self, CLASS) ? exchange_of(self) : NULL;
+    PyObject *is_lazy = Py_NewRef(Py_False);
+    int64_t step = 1;
+    int is_plain = exchange && exchange->borrow && exchange->borrow(value, tensor) == 0
+        && tensor->device_type == ON_CPU && tensor->code <= 2 && tensor->bits <= 64 && tensor->data;
+    for (int axis = is_plain ? tensor->ndim : 0; axis--; step *= tensor->shape[axis]) {
+        is_plain = is_plain && (tensor->strides[axis] == step || tensor->shape[axis] == 1);
+    }
+    if (is_plain && tensor->code == 2) {
+        Py_SETREF(is_lazy, PyObject_CallOneArg(FIELD(self, IS_LAZY), value));
+    }
+    Py_XDECREF(is_lazy);
+    if (!is_plain || is_lazy != Py_False) {
+        PyErr_Clear();
+        return -1;
+    }
+    char format[] = {letters[tensor->code][tensor->bits / 8 - 1], 0};
+    tensor->data = (char *)tensor->data + tensor->byte_offset;
+    return number_of(format);
+}
+
+/* Whether so many bytes are within the memory of an array. */
+static int is_there(PyObject *self, PyObject *value, const void *data, size_t bytes)
+{
+    PyObject *memory = PyObject_CallOneArg(FIELD(self, MEMORY), value);
+    PyObject *address = memory ? PyObject_CallOneArg(FIELD(self, ADDRESS), memory) : NULL;
     int is_there = 0;
-    if ((view = PyObject_CallOneArg(FIELD(self, SEE), value))
-        && (memory = PyObject_CallOneArg(FIELD(self, MEMORY), value))
-        && (address = PyObject_CallOneArg(FIELD(self, ADDRESS), memory))) {
-        size_t start = PyLong_AsSize_t(address), length = (size_t)PyObject_Size(memory);
-        if (!PyErr_Occurred() && PyArray_Check(view)) {
-            size_t first = (size_t)PyArray_DATA((PyArrayObject *)view);
-            size_t bytes = (size_t)PyArray_NBYTES((PyArrayObject *)view);
-            is_there = start && start <= first && first - start + bytes <= length;
-        }
+    if (address) {
+        size_t first = (size_t)data, start = PyLong_AsSize_t(address), length = (size_t)PyObject_Size(memory);
+        is_there = !PyErr_Occurred() && start && start <= first && first - start + bytes <= length;
     }
     Py_XDECREF(memory);
     Py_XDECREF(address);
-    if (!is_there) {
-        Py_XDECREF(view);
-        return none_if_refused();
+    return is_there;
+}
+
+/* What NumPy sees of an array; None if in doubt: the framework's own `read` then says what is wrong, if anything
+ * is. */
+static PyObject *view_array(PyObject *self, PyObject *value)
+{
+    Tensor tensor;
+    PyObject *view;
+    int number = describe(self, value, &tensor);
+    if (number < 0) {
+        view = PyObject_CallOneArg(FIELD(self, SEE), value);
     }
-    if (FIELD(self, COPIES) == Py_True) {
-        PyArrayObject *array = plain_array(view);
-        Py_SETREF(view, array ? copy_plain(array) : Py_NewRef(Py_None));
+    else {
+        view = PyArray_SimpleNewFromData(tensor.ndim, (npy_intp *)tensor.shape, number, tensor.data);
+        if (view && PyArray_SetBaseObject((PyArrayObject *)view, Py_NewRef(value)) < 0) {
+            Py_CLEAR(view);
+        }
+    }
+    PyArrayObject *array = view ? plain_array(view) : NULL;
+    if (array && is_there(self, value, PyArray_DATA(array), (size_t)PyArray_NBYTES(array))) {
+        return view;
+    }
+    Py_XDECREF(view);
+    return none_if_refused();
+}
+
+static PyObject *copy_array(PyObject *self, PyObject *value)
+{
+    PyObject *view = view_array(self, value);
+    if (view && view != Py_None) {
+        Py_SETREF(view, copy_plain((PyArrayObject *)view));
     }
     return view;
 }
 
-static PyObject *array_reader(PyObject *Py_UNUSED(module), PyObject *args)
+/* The number in an array of one. Of memory that was freed, the address is an offset: a small number. */
+static PyObject *item_of(PyObject *self, PyObject *value)
 {
-    static PyMethodDef function = {"read", read_array, METH_O, "Return a NumPy array; None where in doubt."};
-    return closure(&function, args, READER_HOLDS);
+    Tensor tensor;
+    int64_t item;
+    if (describe(self, value, &tensor) != NPY_INT64 || tensor.ndim) {
+        return PyObject_CallOneArg(FIELD(self, ITEM), value);
+    }
+    if ((size_t)tensor.data >> 40 == 0 && !is_there(self, value, tensor.data, sizeof(item))) {
+        return none_if_refused();
+    }
+    memcpy(&item, tensor.data, sizeof(item));
+    return PyLong_FromLongLong(item);
+}
+
+/* Called on whatever thread a framework's array dies, and even after the interpreter. */
+static void release(Managed *managed)
+{
+    if (Py_IsInitialized()) {
+        PyGILState_STATE state = PyGILState_Ensure();
+        Py_DECREF(managed->array);
+        PyGILState_Release(state);
+    }
+    PyMem_RawFree(managed);
+}
+
+/* Make a framework's array on the memory of one of NumPy. */
+static PyObject *take_array(PyObject *self, PyObject *value)
+{
+    static const char kinds[] = "iuf--cb"; /* those of NumPy, in the order of DLPack's codes */
+    PyArrayObject *array = plain_array(value);
+    const Exchange *exchange = array && PyArray_ISWRITEABLE(array) ? exchange_of(self) : NULL;
+    PyObject *mode = exchange ? PyObject_CallNoArgs(FIELD(self, IS_REPLACED)) : Py_NewRef(Py_True), *new = NULL;
+    int is_replaced = mode ? PyObject_IsTrue(mode) : -1;
+    Py_XDECREF(mode);
+    if (is_replaced) {
+        return is_replaced < 0 ? NULL : PyObject_CallOneArg(FIELD(self, MAKE), value);
+    }
+    int ndim = PyArray_NDIM(array);
+    Managed *managed = PyMem_RawMalloc(sizeof(Managed) + 2 * (size_t)ndim * sizeof(int64_t));
+    if (managed == NULL) {
+        return PyErr_NoMemory();
+    }
+    int64_t *shape = (int64_t *)(managed + 1), *strides = shape + ndim, step = 1;
+    for (int axis = ndim; axis--; step *= shape[axis]) {
+        shape[axis] = PyArray_DIM(array, axis);
+        strides[axis] = step;
+    }
+    uint8_t code = (uint8_t)(strchr(kinds, PyArray_DESCR(array)->kind) - kinds);
+    uint8_t bits = (uint8_t)(PyArray_ITEMSIZE(array) * 8);
+    *managed = (Managed){1, 0, Py_NewRef(value), release, 0,
+        {PyArray_DATA(array), ON_CPU, 0, ndim, code, bits, 1, shape, strides, 0}};
+    return exchange->take(managed, &new) < 0 ? NULL : new; /* it owns what it was given, whatever happens */
+}
+
+static PyObject *arrays_of(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    static PyMethodDef functions[] = {
+        {"take", take_array, METH_O, "Return an array on the memory of one of NumPy."},
+        {"item", item_of, METH_O, "Return the number in an array of one; None where in doubt."},
+        {"copy", copy_array, METH_O, "Return a copy as a NumPy array; None where in doubt."},
+        {"view", view_array, METH_O, "Return a view as a NumPy array; None where in doubt."}};
+    if (PyTuple_GET_SIZE(args) != ARRAYS_HOLD || !PyType_Check(FIELD(args, CLASS))
+        || !(FIELD(args, EXCHANGE) == Py_None || PyCapsule_IsValid(FIELD(args, EXCHANGE), EXCHANGE_NAME))) {
+        return PyErr_Format(PyExc_TypeError, "it takes a type, a capsule, and %d functions", ARRAYS_HOLD - 2);
+    }
+    return Py_BuildValue("NNNN", PyCFunction_New(&functions[0], args), PyCFunction_New(&functions[1], args),
+        PyCFunction_New(&functions[2], args), PyCFunction_New(&functions[3], args));
 }
 
 /* ---- the most common actions as members of the action space ------------------------------------- */
@@ -1036,11 +1173,73 @@ static PyObject *cast_to_member(PyObject *self, PyObject *action)
 static PyObject *member_caster(PyObject *Py_UNUSED(module), PyObject *args)
 {
     static PyMethodDef function = {"cast", cast_to_member, METH_O, "Return an action as a member."};
-    if (PyTuple_GET_SIZE(args) > PROBES && !PyDict_Check(FIELD(args, PROBES))) {
-        PyErr_SetString(PyExc_TypeError, "the probes are in a dict");
+    if (PyTuple_GET_SIZE(args) != CASTER_HOLDS || !PyDict_Check(FIELD(args, PROBES))) {
+        return PyErr_Format(PyExc_TypeError, "it takes a dict and %d more arguments", CASTER_HOLDS - 1);
+    }
+    return PyCFunction_New(&function, args); /* which holds them as its first argument */
+}
+
+/* ---- small arrays that were packed as 32-bit words ------------------------------------------------ */
+
+/* The array stored in some 32-bit words. `place` has its first word, the one after its last, its shape, its
+ * dtype, and, for bools, the bit that each word holds them in. */
+static PyObject *array_at(PyArrayObject *words, PyObject *place)
+{
+    Py_ssize_t start, stop;
+    int bit;
+    PyArray_Dims shape = {NULL, 0};
+    PyArray_Descr *dtype;
+    PyObject *new = NULL;
+    if (PyArg_Parse(place, "(nnO&O!i)", &start, &stop, PyArray_IntpConverter, &shape, &PyArrayDescr_Type,
+            &dtype, &bit)) {
+        if (0 <= start && start <= stop && stop <= PyArray_SIZE(words) && 0 <= bit && bit < 32
+            && PyArray_MultiplyList(shape.ptr, shape.len) == stop - start
+            && (dtype->type_num == NPY_BOOL || PyDataType_ELSIZE(dtype) == 4)) {
+            Py_INCREF(dtype);
+            new = PyArray_NewFromDescr(&PyArray_Type, dtype, shape.len, shape.ptr, NULL, NULL, 0, NULL);
+        }
+        else {
+            PyErr_SetString(PyExc_ValueError, "a place is outside the words, or does not fit them");
+        }
+    }
+    PyDimMem_FREE(shape.ptr);
+    if (new == NULL) {
         return NULL;
     }
-    return closure(&function, args, CASTER_HOLDS);
+    const npy_uint32 *from = (const npy_uint32 *)PyArray_DATA(words) + start;
+    npy_bool *to = PyArray_DATA((PyArrayObject *)new);
+    if (PyArray_TYPE((PyArrayObject *)new) != NPY_BOOL) {
+        memcpy(to, from, (size_t)(stop - start) * 4);
+        return new;
+    }
+    for (Py_ssize_t i = 0; i < stop - start; i++) {
+        to[i] = (npy_bool)(from[i] >> bit & 1);
+    }
+    return new;
+}
+
+static PyObject *from_words(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyArrayObject *words;
+    PyObject *places;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyArray_Type, &words, &PyList_Type, &places)) {
+        return NULL;
+    }
+    if (PyArray_TYPE(words) != NPY_UINT32 || !PyArray_ISCARRAY_RO(words)) {
+        PyErr_SetString(PyExc_TypeError, "words are uint32 in one piece");
+        return NULL;
+    }
+    PyObject *arrays = PyList_New(0);
+    for (Py_ssize_t i = 0; arrays && i < PyList_GET_SIZE(places); i++) {
+        PyObject *place = Py_NewRef(PyList_GET_ITEM(places, i)); /* its numbers may have an `__index__` */
+        PyObject *new = array_at(words, place);
+        if (new == NULL || PyList_Append(arrays, new) < 0) {
+            Py_CLEAR(arrays);
+        }
+        Py_XDECREF(new);
+        Py_DECREF(place);
+    }
+    return arrays;
 }
 
 /* ---- TypeKey: a weak reference that is found in a dict by the type that it refers to ------------ */
@@ -1090,12 +1289,13 @@ static PyObject *configure(PyObject *Py_UNUSED(module), PyObject *names)
 static PyMethodDef functions[] = {
     {"configure", configure, METH_O, "Return what Walkers share with those in Python, from a dict with its names."},
     {"is_unshared", is_unshared_in, METH_O, "Return whether a list alone holds its one value."},
+    {"from_words", from_words, METH_VARARGS, "Return the arrays of which an array of words is made up."},
     {"copy_buffer", copy_buffer, METH_O, "Return a buffer's numbers in a new array; None where in doubt."},
     {"halved", halved, METH_O, "Return a plain 64-bit array as a 32-bit one; None if values are lost."},
-    {"array_reader", array_reader, METH_VARARGS,
-        "array_reader(see, memory, address, copies)\n\n"
-        "Return a function that reads arrays: what `see` shows to NumPy, or a copy of that, if it lies "
-        "within `memory` at `address`; None where in doubt."},
+    {"arrays_of", arrays_of, METH_VARARGS,
+        "arrays_of(cls, exchange, is_lazy, is_replaced, see, item, make, memory, address)\n\n"
+        "Return functions that make a framework's arrays, read a number, copy and view: by its table of "
+        "DLPack's functions, if that is not None, or else its own."},
     {"member_caster", member_caster, METH_VARARGS,
         "member_caster(probes, fallback, members, cast, dtype, owner, attribute, space, refresh)\n\n"
         "Return a function that turns actions that the probes know into members, leaving others to "

@@ -9,12 +9,11 @@ from importlib import import_module
 from typing import Any
 
 
-def load(name: str) -> Any:
-    """Return an extension module, or None if it was not built, or is switched off."""
+def _load() -> Any:
     if sys.implementation.name == "cpython" and os.environ.get("ARRAYFERRY_PURE_PYTHON", "") in ("", "0"):
         with suppress(ImportError):
-            return import_module(name)
+            return import_module("arrayferry._core._speedups")
     return None
 
 
-speedups = load("arrayferry._core._speedups")
+speedups = _load()

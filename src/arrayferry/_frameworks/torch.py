@@ -69,21 +69,18 @@ class Torch(Framework):
             export=export,
             copy=clone,
             fetch=fetch,
-            item=torch.Tensor.tolist if cls is torch.Tensor else None,
         )
-        if speedups is None or cls is not torch.Tensor:
+        if cls is not torch.Tensor:
             return source
-        # Of tensors whose memory is missing, `numpy()` would show garbage: the C code compares.
-        ways = torch.Tensor.numpy, torch.Tensor.untyped_storage, torch.UntypedStorage.data_ptr
-        copier, viewer = (speedups.array_reader(*ways, copies) for copies in (True, False))
-        return source._replace(fast_copy=copier, fast_view=viewer)
+        _, item, fast_copy, fast_view = _ways()
+        return source._replace(item=item, fast_copy=fast_copy, fast_view=fast_view)
 
     def target(self, device: Any) -> Target:
         """Return how tensors are made on a device: by `torch.from_numpy`, or through pinned memory."""
         break_graphs()
         on_cpu = device is None or device.type == "cpu"
         staging = devices.Staging()
-        take = torch.from_numpy if on_cpu else partial(upload, staging, device)
+        take = _ways()[0] if on_cpu else partial(upload, staging, device)
         return Target(
             take=take,
             copies=not on_cpu,
@@ -133,7 +130,31 @@ class Torch(Framework):
         return ("cpu", *names)
 
 
+@cache
+def _ways() -> tuple[Any, Any, Any, Any]:
+    """Return functions that make a tensor of an array, read a number, copy and view."""
+    if speedups is None:
+        return torch.from_numpy, _item, None, None
+    ways: tuple[Any, Any, Any, Any] = speedups.arrays_of(
+        torch.Tensor,
+        getattr(torch.Tensor, "__dlpack_c_exchange_api__", None),  # torch 2.10 or newer
+        torch.Tensor.is_neg,
+        torch._C._len_torch_dispatch_stack,
+        torch.Tensor.numpy,
+        _item,
+        torch.from_numpy,
+        torch.Tensor.untyped_storage,
+        torch.UntypedStorage.data_ptr,
+    )
+    return ways
+
+
 # ---- reading ----------------------------------------------------------------------------------------------
+
+
+def _item(tensor: torch.Tensor) -> Any:
+    """Return the number in a 0-d tensor; None if its memory was freed, which torch itself would read."""
+    return tensor.tolist() if tensor.untyped_storage().nbytes() else None
 
 
 def read(tensor: torch.Tensor) -> Array:
