@@ -17,16 +17,7 @@ from arrayferry._frameworks.jax import jax
 from arrayferry.errors import NarrowingError, UnsupportedError
 from arrayferry.spaces.structure import subspaces
 
-__all__ = [
-    "Array",
-    "Leaf",
-    "Part",
-    "alone",
-    "part_of_array",
-    "part_of_example",
-    "part_of_parts",
-    "part_of_space",
-]
+__all__ = ["Array", "Leaf", "Part", "alone", "joined", "part_of_array", "part_of_example", "part_of_space"]
 
 Array = np.ndarray[Any, Any]
 Writer = Callable[[Array, Any], None]
@@ -44,21 +35,25 @@ class Leaf(NamedTuple):
     def writer(self) -> Writer:
         """Return a function that writes a value into such an array, exactly, except that floats may round."""
         shape, dtype, cast, ndarray = self.shape, self.dtype, self._cast, np.ndarray
-        kind: Any = {"f": float, "b": bool}.get(dtype.kind)
-
-        def put_bools(out: Array, value: Any) -> None:
-            np.not_equal(value, False, out=out)  # in NumPy a bool may be any byte; XLA relies on 0 and 1
-
-        put = put_bools if kind is bool else np.copyto
 
         def write_array(out: Array, value: Any) -> None:
             as_declared = type(value) is ndarray and value.dtype == dtype and value.shape == shape
-            put(out, value if as_declared else cast(value))
+            out[...] = value if as_declared else cast(value)
 
-        def write_number(out: Array, value: Any) -> None:
-            out[()] = value if type(value) is kind and -_SAFE < value < _SAFE else cast(value)
+        def write_bools(out: Array, value: Any) -> None:
+            as_declared = type(value) is ndarray and value.dtype == dtype and value.shape == shape
+            # In NumPy a bool may be any byte; XLA relies on 0 and 1.
+            np.not_equal(value if as_declared else cast(value), False, out=out)
 
-        return write_array if shape or kind is None else write_number
+        def write_float(out: Array, value: Any) -> None:
+            out[()] = value if type(value) is float and -_SAFE < value < _SAFE else cast(value)
+
+        def write_bool(out: Array, value: Any) -> None:
+            out[()] = value if value is True or value is False else cast(value)
+
+        if shape:
+            return write_bools if dtype.kind == "b" else write_array
+        return {"f": write_float, "b": write_bool}.get(dtype.kind, write_array)
 
     def checked(self, value: Any, hint: str) -> Any:
         """Return an array of JAX; refuse another shape, or a kind that this dtype does not hold."""
@@ -106,7 +101,7 @@ def part_of_array(path: str, shape: tuple[int, ...], dtype: Any) -> Part:
     return Part([Leaf(path, shape, _jax_dtype(dtype))], alone, next)
 
 
-def part_of_parts(
+def joined(
     parts: Mapping[Any, Part], flatten: Callable[[Any], Iterable[Any]], make: Callable[[Any], Any] = dict
 ) -> Part:
     """Declare values by their keys; `make` makes a container of pairs of keys and values."""
@@ -154,11 +149,14 @@ def part_of_space(path: str, space: spaces.Space[Any]) -> Part:
     """Declare the members of a space: a dict for `Dict`, a tuple for `Tuple`, arrays for the rest."""
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
         is_dict = isinstance(space, spaces.Dict)
-        kind: Any = Mapping if is_dict else (tuple, list)
         parts = {key: part_of_space(path + key_text(key), one) for key, one in subspaces(space).items()}
 
         def flatten(value: Any) -> Iterator[Any]:
-            if not isinstance(value, kind) or parts.keys() != set(value if is_dict else range(len(value))):
+            if is_dict:
+                fits = isinstance(value, Mapping) and value.keys() == parts.keys()
+            else:
+                fits = isinstance(value, (tuple, list)) and len(value) == len(parts)
+            if not fits:
                 given = f"{len(value)} values" if isinstance(value, (tuple, list)) else describe(value)
                 given = str(list(value)) if isinstance(value, Mapping) else given
                 hint = "it must have the parts of its space"
@@ -167,7 +165,7 @@ def part_of_space(path: str, space: spaces.Space[Any]) -> Part:
                 yield from part.flatten(value[key])
 
         make: Any = dict if is_dict else lambda pairs: tuple(one for _, one in pairs)
-        return part_of_parts(parts, flatten, make)
+        return joined(parts, flatten, make)
     if space.shape is None or space.dtype is None or isinstance(space, spaces.Text):
         hint = "wrap the environment so that it has one, and pass that to in_jit"
         raise UnsupportedError(f"{space} has no fixed shape", hint, path)

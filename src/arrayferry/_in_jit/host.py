@@ -16,9 +16,9 @@ from arrayferry._in_jit.declared import (
     Array,
     Part,
     alone,
+    joined,
     part_of_array,
     part_of_example,
-    part_of_parts,
     part_of_space,
 )
 from arrayferry._in_jit.turns import numbers, turns_of
@@ -122,13 +122,15 @@ class Host:
             name: self.obs if name == "final_obs" else part_of_example(f'info["{name}"]', *found)
             for name, found in examples.items()
         }
+        zeros = {
+            name: [np.zeros(leaf.shape, leaf.dtype) for leaf in part.leaves] for name, part in parts.items()
+        }
 
         def flatten(found: dict[str, Any]) -> Iterator[Any]:
             for name, part in parts.items():
-                zeros = (np.zeros(leaf.shape, leaf.dtype) for leaf in part.leaves)
-                yield from part.flatten(found[name]) if name in found else zeros
+                yield from part.flatten(found[name]) if name in found else zeros[name]
 
-        return part_of_parts(parts, flatten)
+        return joined(parts, flatten)
 
     def _first_infos(self, names: tuple[str, ...]) -> dict[str, list[Any]]:
         """Look up the named infos in those of a first reset and step."""
