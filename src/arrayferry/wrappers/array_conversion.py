@@ -16,8 +16,6 @@ from gymnasium.utils import RecordConstructorArgs
 from arrayferry._core.convert import Converter, Namespace, convert, convert_unregistered, leaf_tables
 from arrayferry._core.messages import refuse_choice
 from arrayferry._core.type_cache import clear_type_caches
-from arrayferry.envs.hints import hint_for
-from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers._namespaces import module_name_to_namespace, module_namespace
 from arrayferry.wrappers.base import ArrayT, ConversionWrapper, space_property
 
@@ -92,11 +90,7 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
         self._scalars, self._own_options = scalars, {"scalars": scalars}
         super().__init__(env, env_xp, target_xp, env_device, target_device, **options)
 
-    @classmethod
-    def _refuse_other_kinds(cls, env: Any) -> None:
-        if not isinstance(env, gym.Env):
-            what = f"{cls.__name__} wraps single environments, and {env!r} is not one"
-            raise UnsupportedError(what, hint_for(env, f"arrayferry.wrappers.vector.{cls.__name__}"))
+    _wraps, _where, _where_others = gym.Env, "", "vector."
 
     if TYPE_CHECKING:
 

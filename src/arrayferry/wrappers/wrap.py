@@ -195,14 +195,12 @@ def wrap(
         raise UnsupportedError(what, "wrap what it is around, or use a wrapper of gymnasium.wrappers.vector")
     options: dict[str, Any] = {"env_device": env_device, "copy": copy, "dtypes": dtypes}
     options |= {"reward_dtype": reward_dtype, "spaces": spaces, "sanitize": sanitize}
-    if kind == "single":
-        options["scalars"] = scalars
-    elif scalars != "python":  # which asks for nothing
-        unknown["scalars"] = scalars  # type: ignore[assignment]  # it is refused
-    if kind == "vector":
-        options["dense_final"] = dense_final
-    elif dense_final is not False:
-        unknown["dense_final"] = dense_final  # type: ignore[assignment]
+    own = ("single", "scalars", scalars, "python"), ("vector", "dense_final", dense_final, False)
+    for its_kind, name, value, default in own:
+        if kind == its_kind:
+            options[name] = value
+        elif value != default:  # which asks for nothing
+            unknown[name] = value  # type: ignore[assignment]  # it is refused
     known = ["device", "env_xp", *options, "num_envs", "autoreset_mode"]
     has_many = kind in ("parallel", "aec")
     refuse_unknown(

@@ -13,8 +13,6 @@ from arrayferry._boundary.observations import stack_final
 from arrayferry._core.convert import Namespace
 from arrayferry._core.eager import eager
 from arrayferry.envs.forwarding import Forwarding
-from arrayferry.envs.hints import hint_for
-from arrayferry.errors import UnsupportedError
 from arrayferry.wrappers.base import ArrayT, ConversionWrapper, space_property
 
 if TYPE_CHECKING:
@@ -83,13 +81,8 @@ class ArrayConversion(Forwarding, _Wrapper[ArrayT], RecordConstructorArgs):
         super().__init__(env, env_xp, target_xp, env_device, target_device, **options)
         self._prepare += [partial(stack_final, env)] * dense_final
 
+    _wraps, _where, _where_others = VectorEnv, "vector.", ""
     _scalars = "target"
-
-    @classmethod
-    def _refuse_other_kinds(cls, env: Any) -> None:
-        if not isinstance(env, VectorEnv):
-            what = f"vector.{cls.__name__} wraps vector environments, and {env!r} is not one"
-            raise UnsupportedError(what, hint_for(env, f"arrayferry.wrappers.{cls.__name__}"))
 
     if not TYPE_CHECKING:
         _carry = ConversionWrapper._carry  # which converts; that of `Forwarding` does not
