@@ -149,12 +149,15 @@ def arguments_of_setup(monkeypatch: pytest.MonkeyPatch, **env: str) -> Any:
 
 
 def test_the_part_in_c_is_optional_required_or_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_c = {file.relative_to(ROOT).as_posix() for file in (ROOT / "src").rglob("*.c")}
     extensions = arguments_of_setup(monkeypatch)["ext_modules"]
-    assert [extension.optional for extension in extensions] == [True] * 2
+    assert {(extension.sources[0], extension.optional) for extension in extensions} == {
+        (c, True) for c in in_c
+    }
     extensions = arguments_of_setup(monkeypatch, ARRAYFERRY_REQUIRE_SPEEDUPS="1")["ext_modules"]
-    assert [extension.optional for extension in extensions] == [False] * 2
-    in_c = {extension.sources[0] for extension in extensions}
-    assert in_c == {file.relative_to(ROOT).as_posix() for file in (ROOT / "src").rglob("*.c")}
+    assert {(extension.sources[0], extension.optional) for extension in extensions} == {
+        (c, False) for c in in_c
+    }
     assert arguments_of_setup(monkeypatch, ARRAYFERRY_PURE_WHEEL="1")["ext_modules"] == []
     with pytest.raises(SystemExit, match="leaves out what"):
         arguments_of_setup(monkeypatch, ARRAYFERRY_PURE_WHEEL="1", ARRAYFERRY_REQUIRE_SPEEDUPS="true")
