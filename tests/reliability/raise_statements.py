@@ -77,7 +77,7 @@ ELSEWHERE = {
     "_core/walk.py complete": "needs a device, which `make test-with NAME=late` has",
     "_boundary/rows/jax.py _plan": "needs several processes",
     "_core/route.py _alias": "needs a device, which `make test-with NAME=late` has",
-    "envs/dm_env.py _space": "needs Shimmy, which `make test-with NAME=packages` has",
+    "envs/dm_env.py __init__": "needs Shimmy, which `make test-with NAME=packages` has",
 }
 
 

@@ -39,9 +39,9 @@ from arrayferry.envs import (
     jumanji,
     register_environment,
 )
-from arrayferry.envs._spaces import from_gymnax, members_of, space_of
+from arrayferry.envs._spaces import gymnasium_space, members_of, space_of
+from arrayferry.envs.simulators import families
 from arrayferry.envs.simulators.batches import five_values, two_values
-from arrayferry.envs.simulators.unknown import describe_vec_env
 from arrayferry.learners import sb3_vec_env, tensordict_env
 from arrayferry.spaces.casting import cast_to_space
 from arrayferry.testing import at_offset
@@ -573,7 +573,7 @@ def _walk_with_agents() -> Any:
 
 def _without_shimmy() -> Any:
     with patch.dict(sys.modules, shimmy=None):
-        return dm_env.open_any(object(), None, None, None)
+        return dm_env.open_with_shimmy(None, object(), None, None, None)
 
 
 OTHER_INTERFACES: dict[str, Call] = {
@@ -610,7 +610,7 @@ OTHER_INTERFACES: dict[str, Call] = {
     "as_parallel(environment whose observations are not by agent)": lambda: _walk_with(
         as_parallel, agents=("a", "b")
     ),
-    "a space of gymnax that is not known": lambda: from_gymnax(object()),
+    "a space of gymnax that is not known": lambda: gymnasium_space(object()),
     "a Brax environment that randomizes its models": lambda: brax.interface(
         type("DomainRandomizationVmapWrapper", (), {"__module__": "brax.envs"})(), None
     ),
@@ -633,7 +633,7 @@ OTHER_INTERFACES: dict[str, Call] = {
     "wrap(FunctionalJaxVectorEnv, num_envs=...)": lambda: func_env.open_fused(
         type("FunctionalJaxVectorEnv", (), {"unwrapped": print})(), None, 4, None
     ),
-    "wrap(dm_env environment, num_envs=...)": lambda: dm_env.open_any(object(), None, 4, None),
+    "wrap(dm_env environment, num_envs=...)": lambda: dm_env.open_with_shimmy(None, object(), None, 4, None),
     "wrap(dm_env environment) without Shimmy": _without_shimmy,
 }
 
@@ -665,7 +665,7 @@ SIMULATORS: dict[str, Call] = {
         gym.vector.VectorWrapper(stand_ins.ManiSkillVectorEnv(stand_ins.BaseEnv([3, 4])))
     ),
     "wrap(simulator without an action space)": _actionless,
-    "wrap(VecEnv without a reset)": lambda: describe_vec_env(SimpleNamespace(), None, None),
+    "wrap(VecEnv without a reset)": lambda: families.vec_env(SimpleNamespace(), None, None),
     "a simulator whose reset returns something else": lambda: two_values("Sim", (0, 1, 2), 2),
     "a simulator whose observation has other rows": lambda: two_values("Sim", np.zeros((3, 4)), 2),
     "a simulator whose step returns something else": lambda: five_values("Sim", (0, 1), 2),

@@ -22,6 +22,7 @@ __all__ = [
     "known_autoreset_mode",
     "mask_of",
     "masked_infos",
+    "own_mask",
     "row_of",
     "step_with_autoreset",
 ]
@@ -111,7 +112,7 @@ def masked_infos(info: Info, *sources: tuple[Any, Info]) -> Info:
     for key, value in info.items():
         if is_mask(key, info):
             continue
-        if having := [(_own_mask(mask, key, infos), infos[key]) for mask, infos in sources if key in infos]:
+        if having := [(own_mask(mask, key, infos), infos[key]) for mask, infos in sources if key in infos]:
             masked[key] = masked_infos(value, *having) if isinstance(value, dict) else value
             masked[f"_{key}"] = having[0][0] | having[-1][0]
     return masked
@@ -123,7 +124,8 @@ def is_mask(key: Any, info: Mapping[str, Any]) -> bool:
     return is_named_so and str(getattr(info[key], "dtype", "")) in ("bool", "torch.bool")
 
 
-def _own_mask(mask: Any, key: Any, info: Info) -> Any:
+def own_mask(mask: Any, key: Any, info: Mapping[str, Any]) -> Any:
+    """Return a mask without the environments that an info's own mask of a key leaves out."""
     own = f"_{key}"
     return mask & info[own] if own in info and is_mask(own, info) else mask
 

@@ -14,13 +14,14 @@ from arrayferry._boundary.agents import AgentsBoundary
 from arrayferry._boundary.answers import RESET, STEP, checked
 from arrayferry._boundary.boundary import Boundary, boundary_of
 from arrayferry._core.convert import Converter, Namespace
+from arrayferry._core.messages import count_of
 from arrayferry._explain.advice import advice_for
 from arrayferry._explain.explanation import Explanation
 from arrayferry._explain.leaves import Leaf, compared, record
 from arrayferry._explain.reasons import REASONS
 from arrayferry.envs.adapters import adapter_of
 from arrayferry.envs.opening import opened
-from arrayferry.envs.rollout import refuse_no_steps, rollout_of
+from arrayferry.envs.rollout import rollout_of
 from arrayferry.errors import FerryError
 from arrayferry.wrappers import wrap
 
@@ -41,7 +42,7 @@ def explain_environment(env: Any, to: Namespace, steps: int, seed: int | None, *
 
     It takes as many steps for the times, without looking at the leaves, as it takes for the leaves.
     """
-    refuse_no_steps(steps)
+    count_of("steps", steps)
     with opened(env) as base:
         wrapped: Any = wrap(base, to, sanitize=False, **options)
         run = _Run(base, boundary_of(wrapped))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -10,19 +11,11 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.experimental.functional import FuncEnv
 from gymnasium.vector import VectorEnv
 
-from arrayferry.envs import brax, dm_env, func_env, gymnax, jaxmarl, jumanji, pgx, xminigrid
+from arrayferry.envs import brax, func_env, gymnax, jaxmarl, jumanji, pgx, xminigrid
 from arrayferry.envs._environments import JaxEnv, JaxVectorEnv
 from arrayferry.envs.adapters import EnvAdapter, register_environment
-from arrayferry.envs.simulators import OpenSimulator, SimulatorVectorEnv
-from arrayferry.envs.simulators.isaac_lab import describe_isaac_lab
-from arrayferry.envs.simulators.maniskill import describe_maniskill
-from arrayferry.envs.simulators.mjlab import describe_mjlab
-from arrayferry.envs.simulators.unknown import (
-    describe_unknown,
-    describe_vec_env,
-    is_batched,
-    is_like_vec_env,
-)
+from arrayferry.envs.dm_env import open_with_shimmy
+from arrayferry.envs.simulators import OpenSimulator, SimulatorVectorEnv, families
 
 # AsyncVectorEnv has the first four, EnvPool, ALE and ours with workers the others. `recv` returns what a step
 # does, even after `async_reset`.
@@ -41,9 +34,9 @@ _XLA = "call env.xla()"
 # until everything is computed, and no result shares memory with an action.
 _JAX = EnvAdapter("single", framework="jax", action_framework="numpy", reads_actions_at_once=True)
 
-_ISAAC_LAB = EnvAdapter("vector", OpenSimulator(describe_isaac_lab))
-_MANISKILL = EnvAdapter("vector", OpenSimulator(describe_maniskill))
-_VECTOR_OF_RSL_RL = EnvAdapter("vector", OpenSimulator(describe_vec_env))
+_ISAAC_LAB = EnvAdapter("vector", OpenSimulator(families.isaac_lab))
+_MANISKILL = EnvAdapter("vector", OpenSimulator(families.maniskill))
+_VECTOR_OF_RSL_RL = EnvAdapter("vector", OpenSimulator(families.vec_env))
 
 _OLD_GYM = (
     "it is an environment of gym, Gymnasium's predecessor: wrap it in shimmy.GymV26CompatibilityV0(env=env), "
@@ -73,9 +66,9 @@ _KNOWN: dict[Any, EnvAdapter] = {
     JaxVectorEnv: replace(_JAX, kind="vector"),
     "arrayferry:JaxParallelEnv": replace(_JAX, kind="parallel"),  # needs PettingZoo
     # dm_env
-    "dm_env:Environment": EnvAdapter("single", dm_env.open_any),
-    "dm_control:Environment": EnvAdapter("single", dm_env.open_dm_control),
-    "bsuite:Environment": EnvAdapter("single", dm_env.open_bsuite),
+    "dm_env:Environment": EnvAdapter("single", partial(open_with_shimmy, None)),
+    "dm_control:Environment": EnvAdapter("single", partial(open_with_shimmy, "DmControlCompatibilityV0")),
+    "bsuite:Environment": EnvAdapter("single", partial(open_with_shimmy, "BSuiteCompatibilityV0")),
     # written in JAX
     "gymnax:Environment": EnvAdapter("single", interface=gymnax.interface),
     "gymnax:GymnaxWrapper": EnvAdapter(None, hint=_INSIDE),
@@ -88,7 +81,7 @@ _KNOWN: dict[Any, EnvAdapter] = {
     "jaxmarl:MultiAgentEnv": EnvAdapter("parallel", interface=jaxmarl.interface),
     "jaxmarl:JaxMARLWrapper": EnvAdapter(None, hint=_INSIDE),
     # batched simulators; the last two are recognised by what they have, the first by being open already
-    "mjlab:ManagerBasedRlEnv": EnvAdapter("vector", OpenSimulator(describe_mjlab)),
+    "mjlab:ManagerBasedRlEnv": EnvAdapter("vector", OpenSimulator(families.mjlab)),
     "mani_skill:CPUGymWrapper": EnvAdapter("single"),
     "mani_skill:ManiSkillVectorEnv": _MANISKILL,
     "mani_skill:BaseEnv": _MANISKILL,
@@ -99,8 +92,8 @@ _KNOWN: dict[Any, EnvAdapter] = {
     "isaaclab_experimental:ManagerBasedRLEnvWarp": _ISAAC_LAB,
     "rsl_rl:VecEnv": _VECTOR_OF_RSL_RL,
     SimulatorVectorEnv: EnvAdapter("vector", framework=lambda envs: envs.array_framework),
-    is_batched: EnvAdapter("vector", OpenSimulator(describe_unknown)),
-    is_like_vec_env: _VECTOR_OF_RSL_RL,
+    families.is_batched: EnvAdapter("vector", OpenSimulator(families.unknown)),
+    families.is_like_vec_env: _VECTOR_OF_RSL_RL,
     # refused
     "envpool:DMEnvPoolMixin": EnvAdapter(None, hint='make it with envpool.make(id, env_type="gymnasium")'),
     "gym:Env": EnvAdapter(None, hint=_OLD_GYM),

@@ -15,7 +15,7 @@ from arrayferry._frameworks.jax import jax, jnp
 from arrayferry.envs._trees import untraced
 from arrayferry.errors import UnsupportedError
 
-__all__ = ["as_action", "first_member", "from_gymnax", "is_outside", "members_of", "space_of"]
+__all__ = ["as_action", "first_member", "gymnasium_space", "is_outside", "members_of", "space_of"]
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,7 @@ def space_of(array: Any, like: spaces.Space[Any] | None = None, path: str = "obs
     kind = getattr(dtype, "kind", "")  # a typed key has none
     if kind and like is not None and like.shape == array.shape:
         is_whole = kind in "iu" and isinstance(like, (spaces.Discrete, spaces.MultiDiscrete))
-        is_box = isinstance(like, spaces.Box)
-        if is_whole or isinstance(like, spaces.MultiBinary) or (is_box and like.dtype == dtype):
+        if is_whole or isinstance(like, spaces.MultiBinary):
             return like
         if isinstance(like, spaces.Box) and like.dtype.kind in ("f" if kind == "f" else "iu"):
             bounds = like.low.astype(dtype), like.high.astype(dtype)
@@ -142,8 +141,10 @@ def space_of(array: Any, like: spaces.Space[Any] | None = None, path: str = "obs
     return spaces.Box(low, high, array.shape, dtype.type)
 
 
-def from_gymnax(space: Any) -> spaces.Space[Any]:
-    """Return the Gymnasium space for a space of gymnax or JaxMARL, which use the same names."""
+def gymnasium_space(space: Any) -> spaces.Space[Any]:
+    """Return the Gymnasium space for a space of gymnax, JaxMARL or mjlab, which use the same names."""
+    if isinstance(space, spaces.Space):
+        return space
     kind = type(space).__name__
     if kind == "Discrete":
         return spaces.Discrete(int(space.n))
@@ -154,8 +155,8 @@ def from_gymnax(space: Any) -> spaces.Space[Any]:
         low, high = (np.broadcast_to(np.asarray(one), space.shape) for one in (space.low, space.high))
         return spaces.Box(low.astype(dtype), high.astype(dtype), dtype=dtype.type)
     if kind == "Dict":
-        return spaces.Dict({key: from_gymnax(one) for key, one in space.spaces.items()})
+        return spaces.Dict({key: gymnasium_space(one) for key, one in space.spaces.items()})
     if kind == "Tuple":
-        return spaces.Tuple([from_gymnax(one) for one in space.spaces])
+        return spaces.Tuple([gymnasium_space(one) for one in space.spaces])
     what = f"{with_article(kind)} is not a known space"
     raise UnsupportedError(what, "describe the environment with arrayferry.envs.register_environment")

@@ -48,14 +48,14 @@ class Traced:
 
     def reset(self, key: Any) -> tuple[Any, Any, Info]:
         """Return the state, the observation and the info."""
-        state, obs, info = self._reset(key)
-        return in_dtypes_of(self.state, state), in_dtypes_of(self.obs, obs), in_dtypes_of(self.infos[0], info)
+        result: tuple[Any, Any, Info] = in_dtypes_of((self.state, self.obs, self.infos[0]), self._reset(key))
+        return result
 
     def step(self, key: Any, state: Any, action: Any) -> tuple[Any, Any, Any, Any, Any, Info]:
         """Return the state, and the five values of a step; rewards and flags of agents are arrays."""
         state, obs, *values, info = self._step(key, state, action)
-        state, obs = in_dtypes_of(self.state, state), in_dtypes_of(self.obs, obs)
-        return state, obs, *values, in_dtypes_of(self.infos[1], info)
+        state, obs, info = in_dtypes_of((self.state, self.obs, self.infos[1]), (state, obs, info))
+        return state, obs, *values, info
 
     # ---- tracing ------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from arrayferry.envs._interface import NEVER, Interface
-from arrayferry.envs._spaces import from_gymnax
+from arrayferry.envs._spaces import gymnasium_space
 
 __all__ = ["interface"]
 
@@ -31,8 +31,9 @@ def interface(env: Any, params: Any) -> Interface:
         is_late = getattr(state, "time", -1) >= params.max_steps_in_episode
         return state, obs, reward, done & ended, done & (is_late | ~ended), info
 
-    observations, actions = env.observation_space(params), env.action_space(params)
-    return Interface(reset, step, from_gymnax(observations), from_gymnax(actions), f"gymnax/{env.name}")
+    own = env.observation_space(params), env.action_space(params)
+    observations, actions = map(gymnasium_space, own)
+    return Interface(reset, step, observations, actions, f"gymnax/{env.name}")
 
 
 def _unlimited(params: Any) -> Any:

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from arrayferry._frameworks.jax import jnp
 from arrayferry.envs._interface import Interface, unlimited
-from arrayferry.envs._spaces import from_gymnax
+from arrayferry.envs._spaces import gymnasium_space
 
 __all__ = ["interface"]
 
@@ -35,7 +35,7 @@ def interface(env: Any, params: Any) -> Interface:
         return state, {agent: obs[agent] for agent in agents}, reward, terminated, done & ~terminated, info
 
     def space_of(kind: str) -> spaces.Space[Any]:
-        return spaces.Dict({agent: from_gymnax(_space(env, kind, agent)) for agent in agents})
+        return spaces.Dict({agent: gymnasium_space(_space(env, kind, agent)) for agent in agents})
 
     observations, actions = space_of("observation_space"), space_of("action_space")
     world_state = getattr(env, "get_world_state", None)

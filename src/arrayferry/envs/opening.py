@@ -18,8 +18,7 @@ from arrayferry.envs._environments import JaxEnv, JaxVectorEnv
 from arrayferry.envs._interface import interface_of
 from arrayferry.envs.adapters import adapter_of, parts_of
 from arrayferry.envs.hints import refuse_options
-from arrayferry.envs.simulators import OpenSimulator
-from arrayferry.envs.simulators.unknown import describe_unknown, is_many
+from arrayferry.envs.simulators import OpenSimulator, families
 from arrayferry.errors import NotInstalledError, UnsupportedError
 
 __all__ = ["as_gymnasium", "as_parallel", "open_environment", "opened"]
@@ -87,8 +86,8 @@ def as_gymnasium(
     """
     mode = None if autoreset_mode is None else known_autoreset_mode(autoreset_mode)
     opens: Any = adapter_of(env).open
-    if opens is None and mode is not None and is_many(env):
-        opens = OpenSimulator(describe_unknown)  # which looks like a single environment
+    if opens is None and mode is not None and families.is_many(env):
+        opens = OpenSimulator(families.unknown)  # which looks like a single environment
     if isinstance(opens, OpenSimulator):
         opens = partial(opens, final_obs=final_obs)
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,17 +12,10 @@ from arrayferry._boundary.actions import owner_of_action_space
 from arrayferry._boundary.autoreset import autoreset_mode_of
 from arrayferry._boundary.boundary import Boundary
 from arrayferry._core.convert import convert
-from arrayferry.errors import OptionError
 from arrayferry.spaces.members import to_numpy
 from arrayferry.spaces.structure import step_space
 
-__all__ = ["RandomRollout", "rollout_of", "refuse_no_steps"]
-
-
-def refuse_no_steps(steps: Any) -> None:
-    """Refuse a number of steps that would show nothing."""
-    if not isinstance(steps, Integral) or steps < 1:
-        raise OptionError(f"steps={steps!r} is not valid", "pass 1 or more")
+__all__ = ["RandomRollout", "rollout_of"]
 
 
 class RandomRollout:

@@ -8,9 +8,9 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from torchrl.envs import GymWrapper, TransformedEnv, VecGymEnvTransform
 
-from arrayferry._boundary.autoreset import autoreset_mode_of
+from arrayferry._boundary.autoreset import autoreset_mode_of, is_mask
 from arrayferry.envs.forwarding import Forwarding
-from arrayferry.envs.simulators.batches import split_rows
+from arrayferry.envs.simulators.batches import with_rows
 from arrayferry.errors import UnsupportedError
 from arrayferry.learners._each import refuse_without_final
 from arrayferry.wrappers import wrap
@@ -46,8 +46,8 @@ class AsDeclared(Forwarding, VectorWrapper):
 
 def _with_rows(info: dict[str, Any], count: int) -> dict[str, Any]:
     """Return the entries of an info that have a row for each environment, and their masks."""
-    rows, others = split_rows(info, count, with_masks=False)
-    return {**rows, **{key: value for key, value in others.items() if key[1:] in rows}}
+    rows = with_rows(info, count)
+    return {key: value for key, value in rows.items() if key[1:] in rows or not is_mask(key, info)}
 
 
 class FirstObservations(VecGymEnvTransform):  # type: ignore[misc]  # TorchRL has no types

@@ -10,10 +10,10 @@ from operator import attrgetter
 from typing import Any, Literal, NoReturn
 
 from arrayferry._core.convert import Converter, Namespace
-from arrayferry._core.messages import refuse_unknown
+from arrayferry._core.messages import count_of, refuse_unknown
 from arrayferry.envs.adapters import adapter_of
 from arrayferry.envs.opening import opened
-from arrayferry.envs.rollout import RandomRollout, refuse_no_steps, rollout_of
+from arrayferry.envs.rollout import RandomRollout, rollout_of
 from arrayferry.errors import FerryError, SharingError
 from arrayferry.sanitizer.report import Finding, Report, SanitizerWarning
 from arrayferry.sanitizer.wrapper import findings
@@ -71,7 +71,7 @@ def check(
     """
     options: Any = {"device": device, "env_xp": env_xp, "env_device": env_device, "dtypes": dtypes}
     refuse_unknown(unknown, ["device", "env_xp", "env_device", "copy", "dtypes", "steps", "seed"], of="check")
-    refuse_no_steps(steps)
+    count_of("steps", steps)
     with opened(env) as base:
         drive = partial(_drive, base, to, steps, seed, options)
         report = drive(copy)

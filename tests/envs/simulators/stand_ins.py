@@ -85,7 +85,7 @@ class Points:
 
 
 @dataclass
-class OwnBox:
+class Box:
     """A space of mjlab's own."""
 
     shape: tuple[int, ...] = ()
@@ -95,7 +95,7 @@ class OwnBox:
 
 
 @dataclass
-class OwnDict:
+class Dict:
     """A space of mjlab's own."""
 
     spaces: dict[str, Any] = field(default_factory=dict)
@@ -113,8 +113,8 @@ class ManagerBasedRlEnv(Points):
         self.cfg = SimpleNamespace(auto_reset=auto_reset)
         self.render_mode = "rgb_array"
         self.pending = torch.zeros(self.num_envs, dtype=torch.bool)
-        self.single_action_space = OwnBox((2,))
-        self.single_observation_space = OwnDict({"actor": OwnBox((5,)), "critic": OwnBox((5,))})
+        self.single_action_space = Box((2,))
+        self.single_observation_space = Dict({"actor": Box((5,)), "critic": Box((5,))})
 
     @property
     def unwrapped(self) -> Any:

@@ -491,7 +491,10 @@ def test_seeds_of_numpy_are_ints():
         envs.reset(seed=[1, 2, 3, 4])
     several = maniskill(LIMITS)
     wrap(several, "torch").reset(seed=[1, 2, 3, np.int64(4)])
-    assert several.unwrapped.seeds == [[1, 2, 3, 4]] or several.unwrapped.seeds == [10]
+    assert several.unwrapped.seeds == [10]
+    for wrong, error in ([1, 2, 3], OptionError), (1.5, OptionError), ([1, 2, 3, 4.5], TypeError):
+        with pytest.raises(error):
+            wrap(maniskill(LIMITS), "torch").reset(seed=wrong)
 
 
 def test_seeds_that_nobody_takes_are_ignored_with_a_warning():

@@ -1,17 +1,18 @@
-"""Batched simulators as Gymnasium vector environments: one engine, and a short file for each family.
+"""Batched simulators as Gymnasium vector environments: one engine, and a function for each family.
 
 | file | the one idea |
 |---|---|
 | `simulator.py` | `Simulator`, the record that says how to drive one, and what one declares |
 | `vector_env.py` | `SimulatorVectorEnv`, which does everything else |
 | `batches.py` | what a simulator returns: checked, and its rows |
-| `modes.py` | torch's modes, and settings that are put back |
-| `mjlab.py`, `maniskill.py`, `isaac_lab.py`, `unknown.py` | one file per family |
+| `modes.py` | torch's modes, and what `reset` takes |
+| `families.py` | one function per family, which returns the record |
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, final
 
 from gymnasium.vector import VectorWrapper
@@ -27,15 +28,15 @@ __all__ = ["OpenSimulator", "SimulatorVectorEnv"]
 
 
 @final
+@dataclass(frozen=True)
 class OpenSimulator:
     """Opens the simulators of one family, as `EnvAdapter.open` does.
 
-    Args:
+    Attributes:
         describe: `describe(env, autoreset_mode, final_obs)` returns the record; both may be None.
     """
 
-    def __init__(self, describe: Callable[[Any, Any, bool | None], Simulator]) -> None:
-        self._describe = describe
+    describe: Callable[[Any, Any, bool | None], Simulator]
 
     def __call__(
         self, env: Any, params: Any, num_envs: int | None, autoreset_mode: Any, final_obs: bool | None = None
@@ -48,7 +49,7 @@ class OpenSimulator:
                 raise UnsupportedError(
                     what, "pass the simulator inside it, and put wrappers around what you get"
                 )
-        envs = SimulatorVectorEnv(self._describe(env, autoreset_mode, final_obs))
+        envs = SimulatorVectorEnv(self.describe(env, autoreset_mode, final_obs))
         if final_obs and not envs.has_final_obs:
             raise UnsupportedError(f"{envs.name} has no final observations to ask for", "leave final_obs out")
         return envs

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from arrayferry._boundary.autoreset import is_mask
+from arrayferry._boundary.autoreset import is_mask, own_mask
 from arrayferry._core.dtypes import kind_of
 from arrayferry._core.registry import describe
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.members import shape_of, to_numpy
 
-__all__ = ["Step", "alike", "first_row", "five_values", "joined", "select", "split_rows", "two_values"]
+__all__ = ["Step", "first_row", "five_values", "merged_infos", "select", "two_values", "with_rows"]
 
 Info = dict[str, Any]
 Step = tuple[Any, Any, Any, Any, Info]
@@ -35,14 +35,10 @@ def five_values(name: str, values: Any, count: int) -> Step:
     Raises:
         UnsupportedError: the values are others, or do not have a row for each environment.
     """
-    if (
-        not isinstance(values, (tuple, list))
-        or len(values) not in (4, 5)
-        or not isinstance(values[-1], Mapping)
-    ):
-        kinds = map(describe, values) if isinstance(values, (tuple, list)) else [describe(values)]
-        raise UnsupportedError(f"{name} returns ({', '.join(kinds)}) for a step", _HINT)
-    obs, reward, *flags, info = values
+    parts = values if isinstance(values, (tuple, list)) else [values]
+    if len(parts) not in (4, 5) or not isinstance(parts[-1], Mapping):
+        raise UnsupportedError(f"{name} returns ({', '.join(map(describe, parts))}) for a step", _HINT)
+    obs, reward, *flags, info = parts
     _check(name, "reward", reward, count, "fiu")
     flags = [_flag(name, *pair, count) for pair in zip(("terminated", "truncated"), flags)]
     if len(flags) == 1:
@@ -54,16 +50,11 @@ def five_values(name: str, values: Any, count: int) -> Step:
 
 def _batch(name: str, obs: Any, count: int) -> Any:
     """Return an observation, with dicts for TensorDicts, as members of Dict spaces are; refuse other rows."""
-    if hasattr(obs, "batch_size"):
+    if isinstance(obs, Mapping) or hasattr(obs, "batch_size"):
         return {key: _batch(name, value, count) for key, value in obs.items()}
-    if isinstance(obs, (Mapping, tuple)):
-        for part in obs.values() if isinstance(obs, Mapping) else obs:
-            _batch(name, part, count)
-        return obs
-    if not _has_rows(obs, count):
-        what = f"{name} returns {describe(obs)} as observation of {count} environments"
-        raise UnsupportedError(what, _HINT)
-    return obs
+    if isinstance(obs, tuple):
+        return tuple(_batch(name, part, count) for part in obs)
+    return obs if _has_rows(obs, count) else _refuse(name, "observation", obs, count)
 
 
 def _flag(name: str, what: str, value: Any, count: int, kinds: str = "biu") -> Any:
@@ -72,59 +63,56 @@ def _flag(name: str, what: str, value: Any, count: int, kinds: str = "biu") -> A
 
 
 def _check(name: str, what: str, value: Any, count: int, kinds: str) -> None:
-    if shape_of(value) != (count,) or kind_of(getattr(value, "dtype", None)) not in kinds:
-        what = f"{name} returns {describe(value)} as {what} of {count} environments"
-        raise UnsupportedError(what, _HINT)
+    if shape_of(value) != (count,) or kind_of(value.dtype) not in kinds:
+        _refuse(name, what, value, count)
+
+
+def _refuse(name: str, what: str, value: Any, count: int) -> NoReturn:
+    raise UnsupportedError(f"{name} returns {describe(value)} as {what} of {count} environments", _HINT)
 
 
 # ---- rows -------------------------------------------------------------------------------------------------
 
 
-def split_rows(info: Mapping[str, Any], count: int, with_masks: bool = True) -> tuple[Info, Info]:
-    """Return the entries of an info that have a row for each environment, and all others; new dicts.
-
-    Masks of other entries are among the first with `with_masks`, among the others without.
-    """
+def with_rows(info: Mapping[str, Any], count: int) -> Info:
+    """Return the entries of an info that have a row for each environment, and masks; new dicts."""
     rows: Info = {}
-    others: Info = {}
     for key, value in info.items():
         if isinstance(value, Mapping):
-            inner, rest = split_rows(value, count, with_masks)
-            rows |= {key: inner} if inner else {}
-            others |= {key: rest} if rest else {}
+            value = with_rows(value, count)
+        if value if isinstance(value, dict) else _has_rows(value, count):
+            rows[key] = value
+    return rows
+
+
+def merged_infos(count: int, *sources: tuple[Any, Mapping[str, Any]]) -> Info:
+    """Return the infos of a step, a reset, or both, with a mask for each entry that has rows.
+
+    Args:
+        count: the number of environments.
+        sources: the mask of the environments that a step or a reset is about, and its info. The last one
+            counts, but an entry that has another form than in the first one is left out.
+    """
+    merged: Info = {}
+    for key in dict.fromkeys(key for _, info in sources for key in info):
+        given = [(mask, info) for mask, info in sources if key in info and not is_mask(key, info)]
+        masked = [(own_mask(mask, key, info), info[key]) for mask, info in given]
+        alike = [pair for pair in masked if _form(pair[1], count) == _form(masked[0][1], count)]
+        if not alike:
+            continue
+        (mask, value), (last_mask, last) = alike[0], alike[-1]
+        if isinstance(value, Mapping):
+            if not (value := merged_infos(count, *alike)):
+                continue
+            has_rows = any(is_mask(inner, value) for inner in value)
+        elif has_rows := _has_rows(value, count):
+            value = value if len(alike) == 1 else select(last_mask, last, value)
         else:
-            has_rows = _has_rows(value, count) and (with_masks or not is_mask(key, info))
-            (rows if has_rows else others)[key] = value
-    return rows, others
-
-
-def _has_rows(value: Any, count: int) -> bool:
-    return (shape_of(value) or ())[:1] == (count,)
-
-
-def joined(rows: Info, others: Info) -> Info:
-    """Return an info that was split."""
-    both = {
-        key: joined(rows[key], others[key])
-        for key in rows.keys() & others.keys()
-        if _are_dicts(rows[key], others[key])
-    }
-    return {**rows, **others, **both}
-
-
-def alike(new: Info, old: Info, count: int) -> Info:
-    """Return the entries of a new info that are not in an old one, or have rows of the same form there."""
-    kept = {}
-    for key, value in new.items():
-        if key in old and _are_dicts(value, old[key]):
-            kept[key] = alike(value, old[key], count)
-        elif key not in old or _form(value, count) == _form(old[key], count):
-            kept[key] = value
-    return kept
-
-
-def _are_dicts(*values: Any) -> bool:
-    return all(isinstance(value, Mapping) for value in values)
+            value = last
+        merged[key] = value
+        if has_rows:
+            merged[f"_{key}"] = mask | last_mask  # an array of its own
+    return merged
 
 
 def _form(value: Any, count: int) -> Any:
@@ -133,13 +121,16 @@ def _form(value: Any, count: int) -> Any:
     return shape_of(value), getattr(value.dtype, "kind", value.dtype)  # NumPy loses nothing within a kind
 
 
+def _has_rows(value: Any, count: int) -> bool:
+    return (shape_of(value) or ())[:1] == (count,)
+
+
 def select(mask: Any, new: Any, old: Any) -> Any:
     """Return a batch with the rows of `new` where a mask is True, and those of `old` elsewhere."""
     import torch
 
-    if isinstance(new, Mapping):  # infos may lack some keys
-        both = {key: select(mask, new[key], old[key]) for key in new.keys() & old.keys()}
-        return {**old, **new, **both}
+    if isinstance(new, Mapping):
+        return {key: select(mask, value, old[key]) for key, value in new.items()}
     if isinstance(new, tuple):
         return tuple(select(mask, *parts) for parts in zip(new, old))
     if isinstance(new, np.ndarray):  # of a dtype that torch does not have

@@ -1,4 +1,4 @@
-"""How a simulator is called: in one mode of torch, with settings that are put back, with what it takes."""
+"""How a simulator is called: in one mode of torch, with what its `reset` takes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from arrayferry._core.messages import warn_caller
 from arrayferry.errors import UnsupportedError
 
-__all__ = ["consistent_mode", "reset_by_ids", "reset_of", "step_with"]
+__all__ = ["consistent_mode", "reset_all"]
 
 
 def consistent_mode(base: Any) -> Callable[[], AbstractContextManager[None]]:
@@ -36,38 +36,16 @@ def _without_gradients(is_inference: bool) -> Iterator[None]:
         yield
 
 
-def step_with(env: Any, owner: Any, settings: dict[str, Any], actions: Any) -> Any:
-    """Step an environment with attributes of an object set, and put them back at the end."""
-    own = vars(owner)
-    before = {name: own[name] for name in settings if name in own}
-    own.update(settings)
-    try:
-        return env.step(actions)
-    finally:
-        for name in settings.keys() - before.keys():
-            del own[name]
-        own.update(before)
-
-
-def reset_by_ids(env: Any, ids: Any, seed: Any, options: dict[str, Any]) -> Any:
-    """Reset the environments with these numbers."""
-    return env.reset(seed=seed, env_ids=ids, options=options)
-
-
-def reset_of(env: Any) -> Callable[[Any, dict[str, Any]], Any]:
-    """Return a function that resets an environment whose `reset` may take neither a seed nor options."""
+def reset_all(env: Any, seed: Any, options: dict[str, Any]) -> Any:
+    """Reset an environment whose `reset` may take neither a seed nor options."""
+    given = {"seed": seed, "options": options or None}
+    given = {name: value for name, value in given.items() if value is not None}
     taken = inspect.signature(env.reset).parameters
     takes_all = any(each.kind is each.VAR_KEYWORD for each in taken.values())
-    return partial(_reset, env, {name for name in ("seed", "options") if takes_all or name in taken})
-
-
-def _reset(env: Any, taken: set[str], seed: Any, options: dict[str, Any]) -> Any:
-    if options and "options" not in taken:
-        what = f"reset() of {type(env).__name__} takes no options"
-        raise UnsupportedError(what, "leave them out, and set them where the simulator is made")
-    if seed is not None and "seed" not in taken:
-        what = f"reset() of {type(env).__name__} takes no seed, so that {seed} is ignored"
-        warn_caller(f"{what}: seed it where the simulator is made", UserWarning)
-        seed = None
-    given = {"seed": seed, "options": options or None}
-    return env.reset(**{name: value for name, value in given.items() if value is not None})
+    for name in sorted(() if takes_all else given.keys() - taken.keys()):
+        what = f"reset() of {type(env).__name__} takes no {name}"
+        if name == "options":
+            raise UnsupportedError(what, "leave them out, and set them where the simulator is made")
+        warn_caller(f"{what}, so that {seed} is ignored: seed it where the simulator is made", UserWarning)
+        del given[name]
+    return env.reset(**given)

@@ -13,13 +13,12 @@ import numpy as np
 from gymnasium import Wrapper, spaces
 from gymnasium.envs.registration import EnvSpec
 
-from arrayferry._boundary.autoreset import known_autoreset_mode
-from arrayferry.errors import UnsupportedError
+from arrayferry.envs._spaces import gymnasium_space
 
 if TYPE_CHECKING:
     from gymnasium.vector import AutoresetMode
 
-__all__ = ["Simulator", "choose_mode", "declared_space", "spec_of"]
+__all__ = ["Simulator", "declared_space", "spec_of"]
 
 
 @dataclass(frozen=True)
@@ -54,30 +53,13 @@ class Simulator:
     takes_seed_lists: bool = False
 
 
-def choose_mode(env: Any, asked: Any, *possible: AutoresetMode) -> AutoresetMode:
-    """Return the autoreset mode that was asked for; by default, the first of those that are possible."""
-    mode = possible[0] if asked is None else known_autoreset_mode(asked)
-    if mode not in possible:
-        what = f"{type(env).__name__} has the autoreset mode {' or '.join(each.name for each in possible)}"
-        raise UnsupportedError(f"{what}, not {mode.name}", f"pass AutoresetMode.{possible[0].name}")
-    return mode
-
-
 def declared_space(env: Any, name: str) -> spaces.Space[Any] | None:
     """Return a space that a simulator, or a wrapper around it, declares; None if there is none."""
-    space: spaces.Space[Any] | None = _gymnasium_space(_find(env, name))
-    count = _find(env, "num_actions")
-    if space is None and name == "single_action_space" and isinstance(count, int):
-        return spaces.Box(-np.inf, np.inf, (count,))
-    return space
-
-
-def _gymnasium_space(space: Any) -> Any:
-    if space is None or isinstance(space, spaces.Space):
-        return space
-    if isinstance(parts := getattr(space, "spaces", None), dict):  # mjlab has records of its own
-        return spaces.Dict({key: _gymnasium_space(part) for key, part in parts.items()})
-    return spaces.Box(space.low, space.high, space.shape, space.dtype)
+    space, count = _find(env, name), _find(env, "num_actions")
+    if space is not None:
+        return gymnasium_space(space)
+    has_count = name == "single_action_space" and isinstance(count, int)
+    return spaces.Box(-np.inf, np.inf, (count,)) if has_count else None
 
 
 def _find(env: Any, name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -11,23 +12,23 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from arrayferry._boundary.autoreset import final_of, mask_of, masked_infos
+from arrayferry._boundary.autoreset import final_of, mask_of
 from arrayferry._boundary.detect import arrays_in
+from arrayferry._boundary.seeds import seeds_of
 from arrayferry._core.convert import ArrayConverter, Converter, convert
 from arrayferry._core.registry import find_framework, source_of
 from arrayferry.envs._spaces import space_of
 from arrayferry.envs.forwarding import Forwarding
 from arrayferry.envs.simulators.batches import (
     Step,
-    alike,
     first_row,
     five_values,
-    joined,
+    merged_infos,
     select,
-    split_rows,
     two_values,
+    with_rows,
 )
-from arrayferry.envs.simulators.modes import consistent_mode, reset_of
+from arrayferry.envs.simulators.modes import consistent_mode, reset_all
 from arrayferry.envs.simulators.simulator import Simulator, declared_space, spec_of
 from arrayferry.errors import OptionError, UnsupportedError
 from arrayferry.spaces.members import Caster, member_caster, to_numpy
@@ -64,7 +65,6 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         self.render_mode = getattr(self.env, "render_mode", None)
         self.spec = spec_of(simulator.env)
         self._called = consistent_mode(self.env)
-        self._resets = reset_of(simulator.env)
         self._is_copied_outside = False
         self._obs: Any = None  # the last observation, as the simulator returned it
         self._over: Any = None  # whose episode is over, and has not been reset
@@ -154,23 +154,23 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         with self._called():
             if mask is None:
                 self._obs = None
-                obs, info = two_values(self.name, self._resets(seed, options), self.num_envs)
+                obs, info = two_values(self.name, reset_all(self._stack, seed, options), self.num_envs)
                 self._learn_from(obs)
                 rows, over = self._all, None
             else:
                 obs, info, rows = self._reset_rows(mask, seed, options)
                 over = None if self._over is None else self._over & ~rows
-            having, others = split_rows(info, self.num_envs)
             self._obs, self._over = obs, over
-            obs, info = self._owned((obs, joined(masked_infos(having, (rows, having)), others)))
+            obs, info = self._owned((obs, merged_infos(self.num_envs, (rows, info))))
             return obs, info
 
     def _known_seed(self, seed: Any) -> Any:
         if seed is None or isinstance(seed, (int, np.integer)):
-            return None if seed is None else int(seed)
+            return seed if seed is None else int(seed)
         if not self._simulator.takes_seed_lists:
             raise OptionError(f"{self.name} takes one seed for all environments", "pass a whole number")
-        return [int(each) for each in seed]
+        seeds: Any = seeds_of(seed, self.num_envs)
+        return [*map(operator.index, seeds)]
 
     def _reset_rows(self, mask: Any, seed: Any, options: Info) -> tuple[Any, Info, Any]:
         if self._obs is None:
@@ -212,12 +212,10 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         *values, info = step
         if self.autoreset_mode is AutoresetMode.DISABLED:
             self._over = values[2] | values[3]
-        having, others = split_rows(info, self.num_envs)
-        final = {key: having.pop(key) for key in ("final_obs", "_final_obs") if key in having}
-        infos = joined(masked_infos(having, (self._all, having)), others)
+        final = {key: info.pop(key) for key in ("final_obs", "_final_obs") if key in info}
         if "final_obs" in final:
             final = {"_final_obs": values[2] | values[3], **final}
-        return *values, infos | final
+        return *values, merged_infos(self.num_envs, (self._all, info)) | final
 
     def _with_next_episodes(self, step: Step, over: Any) -> Step:
         """Reset the environments whose episode is over, and return the step as Gymnasium's SAME_STEP does."""
@@ -226,13 +224,9 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         obs, *values, info = self._copy(step)
         new_obs, new_info = self._new_rows(over)
         self._over = None
-        having, others = split_rows(info, self.num_envs)
-        new_info = alike(self._copy(new_info), info, self.num_envs)
-        new_having, new_others = split_rows(new_info, self.num_envs)
-        final = final_of(obs, masked_infos(having, (over, having)))
-        infos = masked_infos(select(over, new_having, having), (over, new_having), (~over, having))
-        infos = joined(infos, {**others, **new_others}) | final | {f"_{key}": over for key in final}
-        return select(over, new_obs, obs), *values, infos
+        final = final_of(obs, merged_infos(self.num_envs, (over, with_rows(info, self.num_envs))))
+        infos = merged_infos(self.num_envs, (~over, info), (over, self._copy(new_info)))
+        return select(over, new_obs, obs), *values, infos | final | {f"_{key}": over for key in final}
 
     def _owned(self, values: Any) -> Any:
         return values if self._is_copied_outside else self._copy(values)
