@@ -13,6 +13,7 @@ ARGS    ?=# more for the command: make test ARGS="tests/core -x"
 MORE       := $(VENV)-more
 MORE_EXTRAS := jax-envs,playground,warp,dm,sbx,skrl,tianshou,rllib,rsl-rl,ray
 MJLAB      := $(VENV)-mjlab
+MANISKILL  := $(VENV)-maniskill
 SITE       := $(VENV)-site
 TF_PADDLE  := .venv-tf-paddle
 OLDEST     := .venv-oldest
@@ -20,13 +21,14 @@ NEWEST     := .venv-newest
 TENSORFLOW ?= tensorflow-cpu
 
 # The rows of `make test-with NAME=...`: which tests, and the environment, if it is not $(MORE).
-ROWS := jax-envs packages learners learning ray mjlab late site tf-paddle oldest newest
+ROWS := jax-envs packages learners learning ray mjlab maniskill late site tf-paddle oldest newest
 OF_jax-envs  = -n $(WORKERS) -m jax_envs tests/envs tests/test_examples.py
 OF_packages  = -n $(WORKERS) -m packages tests/envs tests/frameworks tests/in_jit tests/wrappers tests/test_examples.py
 OF_learners  = -n $(WORKERS) -m learners tests/learners tests/test_docs.py tests/test_examples.py
 OF_learning  = -n $(WORKERS) -m learning tests/test_examples_learn.py
 OF_ray       = -m ray tests/scale tests/learners tests/test_examples.py
 OF_mjlab     = -m mjlab tests/envs/simulators tests/test_examples.py
+OF_maniskill = -m maniskill tests/envs/simulators
 OF_site      = -m site tests/test_site.py
 OF_late      = -m late tests/late_device
 OF_tf-paddle = tests/frameworks/test_tensorflow_and_paddle.py
@@ -34,6 +36,7 @@ OF_oldest    = -n $(WORKERS)
 OF_newest    = -n $(WORKERS)
 IN_late      = $(VENV)
 IN_mjlab     = $(MJLAB)
+IN_maniskill = $(MANISKILL)
 IN_site      = $(SITE)
 IN_tf-paddle = $(TF_PADDLE)
 IN_oldest    = $(OLDEST)
@@ -166,6 +169,11 @@ $(MJLAB)/.ready: $(READY)
 	$(call install,$(MJLAB),-e . --group mjlab,mjlab and its learners (about 1 GB; a minute),$(MJLAB)/constraints.txt)
 	@# Isaac Lab's own step functions, apart: TorchRL would try to import the rest of it
 	@$(MJLAB)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --target $(MJLAB)/isaaclab isaaclab==2.3.2.post1
+
+$(MANISKILL)/.ready: $(READY)
+	@$(call on_top,$(MANISKILL))
+	@grep -E '^(gymnasium|mani_skill|numpy|torch)==' constraints.txt >$(MANISKILL)/constraints.txt  # it has pins of its own
+	$(call install,$(MANISKILL),-e . --group maniskill,ManiSkill (about 1 GB; a minute),$(MANISKILL)/constraints.txt)
 
 $(SITE)/.ready: $(READY)
 	@$(call on_top,$(SITE))

@@ -20,7 +20,7 @@ from arrayferry.envs._keys import keys_of, reset_keys, step_key
 from arrayferry.envs._packing import PackedArrays
 from arrayferry.envs._spaces import is_outside, space_of
 from arrayferry.envs._traced import Traced
-from arrayferry.envs._trees import copied, filled, select, shape_of, zeros_like
+from arrayferry.envs._trees import copied, filled, select, shape_of
 from arrayferry.errors import OptionError, UnsupportedError
 
 __all__ = ["Engine"]
@@ -186,7 +186,7 @@ class Engine:
         if mode is AutoresetMode.NEXT_STEP:
             outside &= ~over  # the actions of environments that are now reset count for nothing
             ended = reward, terminated, truncated
-            reward, terminated, truncated = select(over, zeros_like(ended), ended)
+            reward, terminated, truncated = select(over, jax.tree.map(jnp.zeros_like, ended), ended)
         is_refused = outside.any()
         status = jnp.where(is_refused, outside.argmax().astype(jnp.int32), -1), over.any()
         if mode is AutoresetMode.DISABLED:
@@ -200,7 +200,7 @@ class Engine:
             fresh, _, new_info = self._begin_all(carry.key)
             new_info = filled(step_info, new_info, self.num_envs)
             begun = select(over, (fresh, new_info), (carry, old_info))
-            return *begun, select(over, final, zeros_like(final))
+            return *begun, select(over, final, jax.tree.map(jnp.zeros_like, final))
 
         after, info, final = jax.lax.cond(over.any(), begin, lambda: (carry, old_info, final))
         values = after.obs, reward, terminated, truncated, info

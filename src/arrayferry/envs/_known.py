@@ -93,7 +93,7 @@ _KNOWN: dict[Any, EnvAdapter] = {
     "rsl_rl:VecEnv": _VECTOR_OF_RSL_RL,
     SimulatorVectorEnv: EnvAdapter("vector", framework=lambda envs: envs.array_framework),
     families.is_batched: EnvAdapter("vector", OpenSimulator(families.unknown)),
-    families.is_like_vec_env: _VECTOR_OF_RSL_RL,
+    families.is_vec_env: _VECTOR_OF_RSL_RL,
     # refused
     "envpool:DMEnvPoolMixin": EnvAdapter(None, hint='make it with envpool.make(id, env_type="gymnasium")'),
     "gym:Env": EnvAdapter(None, hint=_OLD_GYM),

@@ -8,7 +8,7 @@ from typing import Any
 from arrayferry._frameworks.jax import jax, jnp
 from arrayferry.errors import UnsupportedError
 
-__all__ = ["copied", "filled", "in_dtypes_of", "select", "shape_of", "strong", "untraced", "zeros_like"]
+__all__ = ["copied", "filled", "in_dtypes_of", "select", "shape_of", "strong", "untraced"]
 
 
 def shape_of(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -34,11 +34,6 @@ def in_dtypes_of(like: Any, tree: Any) -> Any:
 def copied(tree: Any) -> Any:
     """Return a copy of a tree of arrays."""
     return jax.tree.map(partial(jnp.array, copy=True), tree)
-
-
-def zeros_like(tree: Any) -> Any:
-    """Return a tree of zeros."""
-    return jax.tree.map(jnp.zeros_like, tree)
 
 
 def select(mask: Any, chosen: Any, other: Any) -> Any:

@@ -16,16 +16,7 @@ from arrayferry._core.convert import ArrayConverter
 from arrayferry.envs.simulators.simulator import Simulator
 from arrayferry.errors import UnsupportedError
 
-__all__ = [
-    "is_batched",
-    "is_like_vec_env",
-    "is_many",
-    "isaac_lab",
-    "maniskill",
-    "mjlab",
-    "unknown",
-    "vec_env",
-]
+__all__ = ["is_batched", "is_many", "is_vec_env", "isaac_lab", "maniskill", "mjlab", "unknown", "vec_env"]
 
 _SAME, _DISABLED = AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
 
@@ -140,7 +131,7 @@ def is_many(env: Any) -> bool:
     return hasattr(env, "step") and hasattr(env, "reset")
 
 
-def is_like_vec_env(env: Any) -> bool:
+def is_vec_env(env: Any) -> bool:
     """Return whether an object looks like rsl_rl's `VecEnv`; only its first step tells for sure."""
     return is_many(env) and all(hasattr(env, name) for name in _VEC_ENV)
 

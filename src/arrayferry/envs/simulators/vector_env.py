@@ -19,15 +19,7 @@ from arrayferry._core.convert import ArrayConverter, Converter, convert
 from arrayferry._core.registry import find_framework, source_of
 from arrayferry.envs._spaces import space_of
 from arrayferry.envs.forwarding import Forwarding
-from arrayferry.envs.simulators.batches import (
-    Step,
-    first_row,
-    five_values,
-    merged_infos,
-    select,
-    two_values,
-    with_rows,
-)
+from arrayferry.envs.simulators import batches
 from arrayferry.envs.simulators.modes import consistent_mode, reset_all
 from arrayferry.envs.simulators.simulator import Simulator, declared_space, spec_of
 from arrayferry.errors import OptionError, UnsupportedError
@@ -82,7 +74,7 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         if (space := declared_space(self._stack, "single_observation_space")) is not None:
             self.single_observation_space = space
         elif hasattr(self.env, "get_observations"):
-            self._learn_from(two_values(self.name, self.env.get_observations(), self.num_envs)[0])
+            self._learn_from(batches.two_values(self.name, self.env.get_observations(), self.num_envs)[0])
 
     def _set_framework(self, name: str, device: Any) -> None:
         self.array_framework = self._framework = name, device
@@ -96,7 +88,7 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
             framework, array = next(arrays_in(obs), (find_framework("numpy"), None))
             self._set_framework(framework.name, source_of(array).device_of(array))
         if "single_observation_space" not in vars(self):
-            self.single_observation_space = space_of(first_row(to_numpy(obs)))
+            self.single_observation_space = space_of(batches.first_row(to_numpy(obs)))
 
     def leave_copies_to_wrapper(self) -> None:
         """Take actions and return arrays as they are: a wrapper, the only one around this, copies both."""
@@ -154,14 +146,15 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         with self._called():
             if mask is None:
                 self._obs = None
-                obs, info = two_values(self.name, reset_all(self._stack, seed, options), self.num_envs)
+                returned = reset_all(self._stack, seed, options)
+                obs, info = batches.two_values(self.name, returned, self.num_envs)
                 self._learn_from(obs)
                 rows, over = self._all, None
             else:
                 obs, info, rows = self._reset_rows(mask, seed, options)
                 over = None if self._over is None else self._over & ~rows
             self._obs, self._over = obs, over
-            obs, info = self._owned((obs, merged_infos(self.num_envs, (rows, info))))
+            obs, info = self._owned((obs, batches.merged_infos(self.num_envs, (rows, info))))
             return obs, info
 
     def _known_seed(self, seed: Any) -> Any:
@@ -177,14 +170,14 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
             raise gym.error.ResetNeeded("call reset() before reset() with a reset_mask")
         rows, last = convert(mask, *self._framework), self._copy(self._obs)
         obs, info = self._new_rows(rows, seed, options)
-        return select(rows, obs, last), info, rows
+        return batches.select(rows, obs, last), info, rows
 
     def _new_rows(self, mask: Any, seed: Any = None, options: Info | None = None) -> tuple[Any, Info]:
         if self._simulator.reset_rows is None:
             what = f"{self.name} cannot reset only some of its environments"
             raise UnsupportedError(what, "leave reset_mask out")
         returned = self._simulator.reset_rows(mask.nonzero().squeeze(-1), seed, options or {})
-        return two_values(self.name, returned, self.num_envs)
+        return batches.two_values(self.name, returned, self.num_envs)
 
     # ---- steps ----------------------------------------------------------------------------------------
 
@@ -198,16 +191,16 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         members = actions if self._is_copied_outside else self._cast(self._to_simulator(actions))
         self._forget_logs()
         with self._called():
-            step = five_values(self.name, self._simulator.step(members), self.num_envs)
+            step = batches.five_values(self.name, self._simulator.step(members), self.num_envs)
             if self._resets_rows and (over := step[2] | step[3]).any():
                 step = self._with_next_episodes(step, over)
             else:
                 step = self._with_masks(step)
             self._obs = step[0]
-            owned: Step = self._owned(step)
+            owned: batches.Step = self._owned(step)
             return owned
 
-    def _with_masks(self, step: Step) -> Step:
+    def _with_masks(self, step: batches.Step) -> batches.Step:
         """Return a step with a mask for each entry of its info that has rows."""
         *values, info = step
         if self.autoreset_mode is AutoresetMode.DISABLED:
@@ -215,18 +208,19 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         final = {key: info.pop(key) for key in ("final_obs", "_final_obs") if key in info}
         if "final_obs" in final:
             final = {"_final_obs": values[2] | values[3], **final}
-        return *values, merged_infos(self.num_envs, (self._all, info)) | final
+        return *values, batches.merged_infos(self.num_envs, (self._all, info)) | final
 
-    def _with_next_episodes(self, step: Step, over: Any) -> Step:
+    def _with_next_episodes(self, step: batches.Step, over: Any) -> batches.Step:
         """Reset the environments whose episode is over, and return the step as Gymnasium's SAME_STEP does."""
         self._over = over  # until they are reset
         # The reset may write into what the step returned.
         obs, *values, info = self._copy(step)
         new_obs, new_info = self._new_rows(over)
         self._over = None
-        final = final_of(obs, merged_infos(self.num_envs, (over, with_rows(info, self.num_envs))))
-        infos = merged_infos(self.num_envs, (~over, info), (over, self._copy(new_info)))
-        return select(over, new_obs, obs), *values, infos | final | {f"_{key}": over for key in final}
+        ended = batches.with_rows(info, self.num_envs)
+        final = final_of(obs, batches.merged_infos(self.num_envs, (over, ended)))
+        infos = batches.merged_infos(self.num_envs, (~over, info), (over, self._copy(new_info)))
+        return batches.select(over, new_obs, obs), *values, infos | final | {f"_{key}": over for key in final}
 
     def _owned(self, values: Any) -> Any:
         return values if self._is_copied_outside else self._copy(values)
