@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import arrayferry
-from arrayferry._frameworks import _jax_private, _pytrees
+from arrayferry._frameworks import _containers, _jax_private
 
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
@@ -163,5 +163,5 @@ def test_older_versions_of_jax_know_it_too():
 
 
 def test_none_is_a_leaf_though_jax_has_it_as_a_node() -> None:
-    assert _pytrees.find(type(None)) is None
+    assert _containers.find(type(None)) is None
     assert [leaf.path for leaf in arrayferry.explain({"x": None}, "numpy").leaves] == ['value["x"]']

@@ -13,7 +13,7 @@ import numpy as np
 from arrayferry._core.containers import OBJECT_ARRAY, container_of, registered_container
 from arrayferry._core.dtypes import is_known
 from arrayferry._core.framework import Deferred, Framework
-from arrayferry._core.reachable import reachable
+from arrayferry._core.objects import reachable
 from arrayferry._core.registry import can_make_arrays, decide_framework, source_of
 from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import KEEP, Container, Slot

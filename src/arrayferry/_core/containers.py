@@ -128,8 +128,6 @@ def flatten_of(cls: type) -> Flatten | None:
     """Return the function that flattens objects of a class that no library knows; None if they are leaves."""
     if issubclass(cls, Enum):
         return None
-    if getattr(cls, "n_sequence_fields", None) == getattr(cls, "n_fields", 0):  # it hides nothing
-        return lambda old: (Keys(range(len(old)), type(old)), [*old])
     is_whole = dataclasses.is_dataclass(cls) or issubclass(cls, (UserDict, UserList, ChainMap))
     for base in objects.BASES:
         if issubclass(cls, base) and (is_whole or base is not object):

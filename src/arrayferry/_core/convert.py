@@ -15,7 +15,6 @@ from arrayferry._core.delivery import Delivery
 from arrayferry._core.dtypes import dtype_names
 from arrayferry._core.eager import eager
 from arrayferry._core.framework import Framework, Placement
-from arrayferry._core.reachable import reachable
 from arrayferry._core.route import Route, Routes
 from arrayferry._core.speedups import speedups
 from arrayferry._core.walk import Handler, Slot
@@ -192,7 +191,7 @@ class Converter:
 
 def _of_unknown_class(value: Any, owned: bool) -> Any:
     """Keep an object; if its attributes hold arrays, they have no counterpart as long as nobody says so."""
-    parts = reachable(value, _attributes_of, _MANY)
+    parts = objects.reachable(value, _attributes_of, _MANY)
     return walk.KEEP if any(registry.framework_of(type(part)) is not None for part in parts) else value
 
 

@@ -11,13 +11,11 @@ import gc
 import types
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, TypeAlias
 
 from arrayferry._core.messages import with_article
-from arrayferry._core.reachable import reachable
 from arrayferry._core.walk import Attribute
 
 EQUAL_KEYS = "two of its keys are equal, so that one entry would be lost"
@@ -157,37 +155,47 @@ def holds(store: dict[Any, Any], items: dict[Any, Any]) -> bool:
 
 # ---- what is tied to the original ---------------------------------------------------------------------
 
-_VIEWS: tuple[Any, ...] = ({}.keys(), {}.values(), {}.items())
+# Where functions, weak references, views and iterators come from: all that may tie an attribute to another
+# object, and is not converted itself.
+_TIE_MODULES = {"builtins", "functools", "weakref", "_collections"}
 
-# Functions, weak references, views and iterators: all that may be tied to another object.
-_TIES = {
-    *(types.MethodType, types.BuiltinMethodType, types.FunctionType, types.CellType, types.GeneratorType),
-    *(partial, weakref.ref, memoryview, enumerate, zip, map, type(reversed([])), *map(type, _VIEWS)),
-    *(type(iter(iterable)) for iterable in (*_VIEWS, [], (), deque[Any]())),
-}
+_NO_TIES = {dict, list, tuple, deque, *UNCHANGING} - {types.FunctionType}
 
-_CAN_TIE = {*_TIES, tuple, dict}
 
-# What a tie refers to, where the garbage collector is told more than that, or less.
-_REFERENTS: dict[type, Callable[[Any], Iterable[Any]]] = {
-    types.FunctionType: attrgetter("__closure__", "__defaults__", "__kwdefaults__"),
-    weakref.ref: lambda reference: [reference()],
-    memoryview: lambda view: [view.obj],
-}
+def _may_tie(part: Any) -> bool:
+    return type(part).__module__ in _TIE_MODULES and type(part) not in _NO_TIES
 
 
 def _refuse_ties(old: Any, attributes: list[Any]) -> None:
-    """Raise if an attribute is a function or a weak reference that would stay tied to the original."""
-    for attribute in (part for part in attributes if type(part) in _TIES):
+    """Raise if an attribute is a function, a view or the like that would stay tied to the original."""
+    for attribute in filter(_may_tie, attributes):
         originals = {id(part) for part in (old, *attributes) if not isinstance(part, UNCHANGING)}
-        for tie in reachable(attribute, _ties_of, 1000):
-            if any(id(part) in originals for part in _referents_of(tie)):
+        for part in reachable(attribute, _parts_of_tie, 1000):
+            if id(part) in originals and part is not attribute:
                 raise TypeError(f"it holds {with_article(type(attribute).__name__)} that is tied to it")
 
 
-def _referents_of(tie: Any) -> Iterable[Any]:
-    return _REFERENTS.get(type(tie), gc.get_referents)(tie)
+def _parts_of_tie(part: Any) -> Iterable[Any]:
+    """Return what a tie leads to; of a function, not all that is in its module."""
+    if isinstance(part, types.FunctionType):
+        return part.__closure__, part.__defaults__, part.__kwdefaults__
+    if isinstance(part, (weakref.ref, memoryview)):
+        return [part() if isinstance(part, weakref.ref) else part.obj]
+    return gc.get_referents(part) if _may_tie(part) or type(part) in (dict, list, tuple) else ()
 
 
-def _ties_of(tie: Any) -> list[Any]:
-    return [part for part in _referents_of(tie) if type(part) in _CAN_TIE]
+def reachable(root: Any, parts: Callable[[Any], Iterable[Any]], most: int) -> Iterator[Any]:
+    """Yield an object and all that can be reached from it: each once, depth first, and nothing is built.
+
+    Args:
+        root: the object to begin with.
+        parts: `(object)` to those that it leads to.
+        most: how many objects are looked at, and how many parts of each.
+    """
+    stack, seen = [root], dict[int, Any]()  # what is seen is kept alive, so that no id is used twice
+    while stack and len(seen) < most:
+        item = stack.pop()
+        if id(item) not in seen:
+            seen[id(item)] = item
+            yield item
+            stack += [*islice(parts(item), most)][::-1]

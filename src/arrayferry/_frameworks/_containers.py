@@ -1,19 +1,28 @@
-"""Containers of other libraries, found by name, like arrays: nothing is imported for them.
+"""Containers of other libraries: nothing is imported for them.
 
 * a TensorDict -> a TensorDict, if the converted values are tensors, too
 * other kinds of TensorDict (lazily stacked, persistent, parameters) -> refused
 * torch.Size, a Gymnasium space -> unchanged: they only look like containers
+* a dataclass that is a JAX pytree, such as a `flax.struct` or `mjx.Data` -> the same attributes, with JAX's
+  children converted, and what JAX calls static left alone
+* any other class registered as a pytree -> what its own functions make of the converted children
+
+`jax.tree.structure` of a pytree is the same before and after.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from functools import partial
 from typing import Any
 
+from arrayferry._core.containers import flatten_of
 from arrayferry._core.messages import with_article
-from arrayferry._core.objects import Keys
+from arrayferry._core.objects import Flatten, Keys
 from arrayferry._core.type_cache import find_class
-from arrayferry._core.walk import unchanged
+from arrayferry._core.walk import Attribute, unchanged
+from arrayferry._frameworks._jax_private import is_pytree
 from arrayferry._frameworks._lazy import tensordict, torch
 from arrayferry.errors import UnsupportedError
 
@@ -21,7 +30,40 @@ from arrayferry.errors import UnsupportedError
 def find(cls: type) -> Any:
     """Return the function that flattens objects of a class, `unchanged`, or None if the class is unknown."""
     bases = {base: flatten for name, flatten in _CLASSES.items() if (base := find_class(name)) is not None}
-    return next((flatten for base, flatten in bases.items() if issubclass(cls, base)), None)
+    return next((flatten for base, flatten in bases.items() if issubclass(cls, base)), _find_pytree(cls))
+
+
+def _find_pytree(cls: type) -> Flatten | None:
+    """Return the function that flattens objects of a class as JAX does; None if it is not for JAX to say."""
+    tree_util = sys.modules.get("jax.tree_util")  # whoever has registered a class has imported it
+    if tree_util is None or cls is type(None) or not is_pytree(tree_util, cls):
+        return None  # to JAX, None is a node without children; here it stays what it is
+    flatten_all = flatten_of(cls)
+    if flatten_all is not None and not dataclasses.is_dataclass(cls):
+        return None  # such as an OrderedDict, of which JAX knows nothing but the items
+
+    def flatten(old: Any) -> tuple[Keys, list[Any]]:
+        children, treedef = tree_util.tree_flatten_with_path(old, is_leaf=lambda node: node is not old)
+        names, values = [_name(path[0]) for path, _ in children], [child for _, child in children]
+        if flatten_all is not None:
+            keys, parts = flatten_all(old)
+            if set(names) <= set(keys):
+
+                def build(new: list[Any]) -> Any:
+                    named = dict(zip(names, new))
+                    return keys.build([named.get(key, part) for key, part in zip(keys, parts)])
+
+                return Keys(names, build), values
+        return Keys(names, lambda new: tree_util.tree_unflatten(treedef, new)), values
+
+    return flatten
+
+
+def _name(key: Any) -> Any:
+    """Return what JAX calls a child: an attribute, a key or an index."""
+    if hasattr(key, "name"):
+        return Attribute(key.name)
+    return getattr(key, "key", getattr(key, "idx", key))
 
 
 def _flatten_tensordict(old: Any) -> tuple[Keys, list[Any]]:
