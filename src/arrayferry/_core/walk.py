@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from sys import getrefcount
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -285,22 +284,19 @@ class Walker:
         guard: tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]] | None = None,
     ) -> None:
         self._handlers, self._slots, self._repack, self._guard = handlers, slots, repack, guard
-        self._count = len(slots)
-        # Slots that are walked and follow each other are walked together: the first, the one after the last.
-        is_walked = [slot.scalar is None for slot in slots]
-        starts = [i for i in range(len(slots)) if not (i and is_walked[i] and is_walked[i - 1])]
-        self._runs = [*zip(starts, [*starts[1:], len(slots)])]
 
     def convert(self, box: list[Any]) -> Any:
         """Return the one value in the box, converted."""
         if self._guard is not None and self._guard[0]():
-            return guarded(self._guard[1], walk, box, self._slots, self._handlers)[0]
+            return guarded(self._guard[1], self.convert, box)
         return walk(box, self._slots, self._handlers)[0]
 
     def unpack(self, box: list[Any]) -> tuple[Any, ...]:
         """Return the values of the tuple in the box, converted."""
+        if self._guard is not None and self._guard[0]():
+            return guarded(self._guard[1], self.unpack, box)
         values = box.pop()
-        as_expected = type(values) is tuple and len(values) == self._count
+        as_expected = type(values) is tuple and len(values) == len(self._slots)
         value = None
         for slot, value in zip(self._slots, values if as_expected else ()):
             if (known := slot.expects) is not None:
@@ -311,19 +307,14 @@ class Walker:
         del values, value  # so that the list alone holds them, and then a box alone holds each
         memo: Memo = {}
         deferred: Deferrals = []
-        walk_run: Callable[..., list[Any]] = walk
-        if self._guard is not None and self._guard[0]():
-            walk_run = partial(guarded, self._guard[1], walk)
         try:
-            for start, stop in self._runs:
-                slot, part = self._slots[start], results[start:stop]
-                results[start:stop] = [None] * (stop - start)
+            for index, slot in enumerate(self._slots):
+                part, results[index] = [results[index]], None
                 if slot.scalar is None:
-                    slots = self._slots[start:stop]
-                    part = walk_run(part, slots, self._handlers, memo, None, deferred)
+                    part = walk(part, (slot,), self._handlers, memo, None, deferred)
                 elif type(part[0]) is not slot.kept_type:
                     part = [slot.scalar(part.pop())]
-                results[start:stop] = part
+                results[index] = part[0]
         except Exception:
             complete(deferred, failed=True)
             raise
