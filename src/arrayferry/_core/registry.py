@@ -59,16 +59,14 @@ def _refuse_if_incomplete(framework: Any) -> None:
     if not isinstance(framework, Framework):
         hint = "pass an instance of a subclass of arrayferry.Framework"
         raise OptionError(f"{framework!r} is not a framework", hint)
-    kind, name = type(framework).__name__, getattr(framework, "name", None)
-    if not (isinstance(name, str) and name):
-        hint = 'set its attribute, such as name = "numpy"'
-        raise OptionError(f"{kind} has name={name!r}, not a text", hint)
-    for attribute, example in (("modules", "numpy"), ("arrays", "numpy:ndarray"), ("distributions", "numpy")):
-        names = getattr(framework, attribute, None)
+    kind = type(framework).__name__
+    for attribute in "name", "modules", "arrays", "distributions":
+        given = getattr(framework, attribute, None)
+        names, what = ((given,), "a text") if attribute == "name" else (given, "a tuple of names")
         is_names = isinstance(names, tuple) and all(name and isinstance(name, str) for name in names)
         if not is_names or (attribute == "modules" and not names):
-            hint = f'set its attribute, such as {attribute} = ("{example}",)'
-            raise OptionError(f"{kind} has {attribute}={names!r}, not a tuple of names", hint)
+            hint = f"set its attribute, such as {attribute} = {getattr(_registry['numpy'], attribute)!r}"
+            raise OptionError(f"{kind} has {attribute}={given!r}, not {what}", hint)
     if wrong := [name for name in framework.arrays if not all(name.partition(":"))]:
         raise OptionError(f"{kind} has arrays={wrong!r}", 'write each as "module:Class"')
 
