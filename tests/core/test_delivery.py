@@ -11,7 +11,7 @@ import pytest
 
 import arrayferry
 from arrayferry import Source, Target
-from arrayferry._core import containers, convert, walk
+from arrayferry._core import containers, convert, holds, walk
 from arrayferry._core.framework import Deferred
 from arrayferry._core.speedups import speedups
 from arrayferry.errors import DeviceError, TransferError, UnsupportedError
@@ -22,9 +22,12 @@ from helpers.frameworks import FakeFramework
 
 def test_the_alias_of_another_frameworks_memory_dies_after_the_copy_is_done(monkeypatch):
     torch = pytest.importorskip("torch")
-    from arrayferry._frameworks import _torch_devices
+    from arrayferry._frameworks import torch as torch_framework
 
-    order = []
+    order, copy_to = [], torch_framework.copy_to
+
+    def copy_later(*arguments):
+        return Deferred(copy_to(*arguments), lambda tasks: order.extend(tasks), "held")
 
     class Elsewhere:
         """An array on a device that NumPy cannot see, whose deleter says when it runs."""
@@ -47,12 +50,13 @@ def test_the_alias_of_another_frameworks_memory_dies_after_the_copy_is_done(monk
         FakeFramework("elsewhere", arrays=(f"{__name__}:Elsewhere",), source=source)
     )
     monkeypatch.setitem(globals(), "Elsewhere", Elsewhere)
-    monkeypatch.setattr(_torch_devices, "synchronize", lambda tensor: order.append("waited"))
+    monkeypatch.setattr(torch_framework, "copy_to", copy_later)
+    monkeypatch.setattr(holds, "release", lambda: order.append("waited"))
     found = arrayferry.convert(Elsewhere(), "torch")
     gc.collect()
     assert isinstance(found, torch.Tensor)
     assert found.tolist() == [0, 1, 2]
-    assert order == ["waited", "deleted"]
+    assert order == ["held", "waited", "deleted"]
 
 
 class Remote:

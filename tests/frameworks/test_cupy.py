@@ -48,7 +48,6 @@ class GPUArray:
         return self.values.copy()
 
     def copy(self):
-        CALLS.append(f"copy on {ENTERED[-1]}")
         return GPUArray(self.values.copy())
 
     def __setitem__(self, key, new):
@@ -78,6 +77,7 @@ def calls(monkeypatch):
     calls = []
 
     def array(values, dtype=None, copy=True, order="C"):
+        CALLS.append(f"copy on {ENTERED[-1]}")
         return GPUArray(np.array(getattr(values, "values", values), dtype=dtype, order=order))
 
     stream = types.SimpleNamespace(
@@ -92,6 +92,7 @@ def calls(monkeypatch):
     module = types.ModuleType("cupy")
     vars(module).update(ndarray=GPUArray, array=array, cuda=cuda, __version__="0")
     monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.setattr("arrayferry._frameworks.cupy.cupy", module)
     yield calls
     holds.release()
 

@@ -173,7 +173,7 @@ class Toy(Framework):
 
     def source(self, cls):
         """Return how its arrays are read: not on the host."""
-        return Source(read=_refuse, on_host=lambda array: False, copy=ToyArray.copy if self._copies else None)
+        return Source(read=_refuse, on_host=lambda array: False)
 
     def target(self, device):
         """Return how its arrays are made: from others on the same device."""
@@ -181,7 +181,7 @@ class Toy(Framework):
             take=_refuse,
             dtypes=lambda: self._dtypes,
             alias=_Alias,
-            within=_copy_within,
+            within=_copy_within if self._copies else None,
             can_alias=lambda device_type: device_type == late.EXTERNAL,
         )
 

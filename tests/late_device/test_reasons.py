@@ -92,7 +92,7 @@ def copy_of_the_owner(patch):
 
 @without("source_is_on_a_device_that_is_not_the_current_one")
 def copy_by_torch(patch):
-    patch.setattr(torch.Tensor, "clone", lambda tensor: tensor)
+    patch.setattr(torch_framework, "copy_to", lambda staging, device, tensor, dtype: tensor)
 
 
 @without("source_is_on_a_device_that_is_not_the_current_one")
@@ -103,6 +103,7 @@ def guard(patch):
 @without("source_of_an_owner_that_cannot_copy_is_waited_for", "host_reads_when_the_values_are_there")
 def wait(patch):
     patch.setattr(_torch_devices, "synchronize", lambda tensor: None)
+    patch.setattr(holds, "release", lambda: None)
 
 
 @without("source_that_never_changes_is_deleted", "source_of_another_stream_is_deleted")

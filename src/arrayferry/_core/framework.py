@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -55,8 +54,6 @@ class Source(NamedTuple):
         on_host: `(array)` to False if NumPy cannot see its memory.
         guard: `(array)` to a context in which the array's device is the current one, to export it from.
         export: `(array)` to an array on the same memory that others may be given, or a `SharingError`.
-        copy: `(array)` to a private copy, made in the order in which its owner works on it; needed to read
-            arrays on a device elsewhere, unless they never change.
         fetch: `(array, NumPy array)` copies an array on a device to one of the same shape and dtype, and
             returns the second one, which may be `Deferred`.
         item: turns a 0-d array into a Python number, and any other array into something else.
@@ -70,7 +67,6 @@ class Source(NamedTuple):
     on_host: Callable[[Any], bool] = lambda array: True
     guard: Callable[[Any], AbstractContextManager[Any]] = lambda array: nullcontext()
     export: Callable[[Any], Any] = lambda array: array
-    copy: Callable[[Any], Any] | None = None
     fetch: Callable[[Any, Array], Any] | None = None
     item: Callable[[Any], Any] | None = None
     fast_copy: Callable[[Any], Array | None] | None = None
@@ -96,11 +92,10 @@ class Target(NamedTuple):
             and other codes of `ownership.OBSTACLES`.
         alignment: the bytes to which large private copies are aligned, if it takes over only aligned memory.
         within: `(array, dtype name or None)` to a private copy of one of the framework's own arrays, on this
-            device; None if it has no counterpart. Without it, such arrays go through NumPy.
+            device, made in the order in which the framework works on it; None if it has no counterpart.
+            Without it, such arrays go through NumPy.
         holds: `(array)` to whether one of the framework's own arrays is on this device.
         alias: `(array)` to an array on the same device memory as another framework's; used with `within`.
-        wait_for: waits until an array is complete; called for aliases of memory that others may change, if
-            its `Source` has no `copy`.
         can_alias: `(device type)` to whether `alias` reads memory there; a type is a number of DLPack's
             `DLDeviceType` (1 for the CPU, 2 for CUDA), 0 if an array does not tell.
         guard: whether a mode is on in which no array should be made, and a context without it; asked once
@@ -120,7 +115,6 @@ class Target(NamedTuple):
     within: Callable[[Any, str | None], Any] | None = None
     holds: Callable[[Any], bool] = lambda array: True
     alias: Callable[[Any], Any] | None = None
-    wait_for: Callable[[Any], Any] = lambda array: None
     can_alias: Callable[[int], bool] = lambda device_type: device_type != 0
     guard: tuple[Callable[[], bool], Callable[[], AbstractContextManager[Any]]] | None = None
 
@@ -196,9 +190,6 @@ class Framework(ABC):
         """Return the names of the devices on this machine."""
         return ("cpu",)
 
-    def before_import(self) -> None:  # noqa: B027  (most have nothing to raise)
-        """Raise if importing the framework now would do harm."""
-
     def no_device(self, spec: Any) -> DeviceError:
         """Return the error for a device that is unknown or not there."""
         names = ", ".join(self.device_names()) or "none"
@@ -206,13 +197,10 @@ class Framework(ABC):
 
     def load(self) -> ModuleType:
         """Import the framework, or raise an error that says which command installs it."""
-        if self.modules[0] not in sys.modules:
-            self.before_import()
         try:
             return importlib.import_module(self.modules[0])
         except ImportError as error:
             package = (*self.distributions, self.name)[0]
             package = f'"{package}"' if "[" in package else package  # some shells would expand the brackets
-            raise NotInstalledError(
-                f"{self.name} cannot be imported ({error})", f"pip install {package}"
-            ) from error
+            what = f"{self.name} cannot be imported ({error})"
+            raise NotInstalledError(what, f"pip install {package}") from error

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arrayferry._core import containers, dtypes, interruptions, ownership, registry
+from arrayferry._core import containers, dtypes, holds, interruptions, ownership, registry
 from arrayferry._core.delivery import Delivery
 from arrayferry._core.dtypes import Cast
 from arrayferry._core.framework import Array, Deferred, Framework, Source
@@ -85,6 +85,7 @@ class Routes:
         limits = {} if wanted else dtypes.LARGEST
         self._largest = {name: limit for name, limit in limits.items() if limit[0] in as_is}
         self._number_cast = cache(self._decide_number_cast)
+        self._own_copy = cache(lambda framework: framework.target(None).within)
         checks_bools = not (self._shares or target.copies or "bool" in wanted) and "bool" in target.dtypes()
         numbers: dict[int, int] = {np.dtype(bool).num: 2} if checks_bools else {}
         numbers |= {dtype.num: 1 for dtype in as_is}
@@ -290,18 +291,21 @@ class Routes:
         return has_dtype and self.target.can_alias(_dlpack_device_type(array))
 
     def _alias(self, framework: Framework, source: Source, array: Any, owned: bool) -> Any:
-        """Convert an array on an accelerator without leaving it."""
+        """Convert an array on an accelerator there; first, its framework copies what may change."""
         if self._shares and framework.immutable and not self._framework.immutable:
             what = f"arrays of {framework.name} never change; those of {self._framework.name} are writable"
             raise SharingError(what, "pass copy=None")
         assert self.target.alias is not None
         is_fixed = self._shares or framework.immutable
+        copy = None if is_fixed else self._own_copy(framework)
         with source.guard(array):
-            export = source.export if is_fixed or source.copy is None else source.copy
-            alias = self.target.alias(export(array))
+            export = source.export(array) if copy is None else copy(array, None)
+            alias = self.target.alias(export.array if type(export) is Deferred else export)
         result = self._within(registry.source_of(alias), alias, owned)
-        if not is_fixed and source.copy is None and result is not KEEP:  # its owner may change it at any time
-            self.target.wait_for(result.array if type(result) is Deferred else result)
+        if not is_fixed and copy is None and type(result) is Deferred:
+            result.finish([result.task])
+            holds.release()  # waits for the copy: its owner may change what it reads at any time
+            return result.array
         return result
 
 

@@ -26,6 +26,7 @@ class LazyModule:
 
 if TYPE_CHECKING:
     import array_api_strict as xp
+    import cupy
     import jax
     import jax.core
     import jax.experimental
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     import warp as wp
 else:
     xp = LazyModule("array_api_strict")
+    cupy = LazyModule("cupy")
     jax = LazyModule("jax")
     jnp = LazyModule("jax.numpy")
     mx = LazyModule("mlx.core")

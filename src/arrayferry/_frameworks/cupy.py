@@ -9,14 +9,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from arrayferry._core.dtypes import STANDARD
 from arrayferry._core.framework import Deferred, Framework, Source, Target
 from arrayferry._core.holds import hold_sources
-
-if TYPE_CHECKING:
-    import cupy
+from arrayferry._frameworks._lazy import cupy
 
 
 class CuPy(Framework):
@@ -33,27 +31,21 @@ class CuPy(Framework):
             device_of=lambda array: array.device,
             on_host=lambda array: False,
             guard=lambda array: array.device,
-            copy=lambda array: array.copy(),
         )
 
     def target(self, device: Any) -> Target:
         """Return how its arrays are made on a GPU, by default on the current one."""
-        import cupy
-
         return Target(
             take=lambda array: copy_to(device or cupy.cuda.Device(), array),
             dtypes=lambda: STANDARD,
             within=lambda array, dtype: defer_copy(device or array.device, array, dtype),
             holds=lambda array: device in (None, array.device),
             alias=alias,
-            wait_for=lambda array: record(array.device)[1](),
             can_alias=lambda device_type: device_type in (2, 10),  # CUDA or ROCm, whichever it is built for
         )
 
     def find_device(self, spec: Any) -> Any:
         """Return a `cupy.cuda.Device` for `1`, `"cuda:1"` or `"cuda"`, the device that is the current one."""
-        import cupy
-
         if spec is None:
             return None
         name = self.device_name(spec) if isinstance(spec, cupy.cuda.Device) else str(spec)
@@ -70,8 +62,6 @@ class CuPy(Framework):
 
     def device_names(self) -> tuple[str, ...]:
         """Return the names of the GPUs: none if CuPy is installed without a driver."""
-        import cupy
-
         try:
             return tuple(f"cuda:{i}" for i in range(cupy.cuda.runtime.getDeviceCount()))
         except RuntimeError:  # cudaErrorNoDevice, cudaErrorInsufficientDriver
@@ -80,16 +70,12 @@ class CuPy(Framework):
 
 def copy_to(device: Any, array: Any, dtype: str | None = None) -> cupy.ndarray:
     """Return a copy on a device."""
-    import cupy
-
     with device:
         return cupy.array(array, dtype=dtype, copy=True, order="C")
 
 
 def defer_copy(device: Any, array: cupy.ndarray, dtype: str | None) -> Any:
     """Return a copy on a device, in the order of the streams, that reads the array until then."""
-    import cupy
-
     if device != array.device:  # CuPy itself orders the streams of one device only
         with array.device:
             done = cupy.cuda.get_current_stream().record()
@@ -100,8 +86,6 @@ def defer_copy(device: Any, array: cupy.ndarray, dtype: str | None) -> Any:
 
 def record(device: Any) -> tuple[Callable[[], bool], Callable[[], Any]]:
     """Record an event on a device's current stream; return whether it has passed, and how to wait for it."""
-    import cupy
-
     with device:
         event = cupy.cuda.get_current_stream().record()
     return lambda: bool(event.done), event.synchronize
@@ -109,6 +93,4 @@ def record(device: Any) -> tuple[Callable[[], bool], Callable[[], Any]]:
 
 def alias(array: Any) -> cupy.ndarray:
     """Return an array on the same device memory."""
-    import cupy
-
     return cupy.from_dlpack(array) if hasattr(array, "__dlpack__") else cupy.asarray(array)

@@ -67,11 +67,9 @@ if hasattr(os, "register_at_fork"):
 def refuse_if_forked() -> None:
     """Raise in a process that was forked after JAX had started."""
     if _forked:
-        raise DeviceError(
-            "this process was forked after JAX had started: JAX would wait for its threads forever",
-            'start it differently, for example with AsyncVectorEnv(..., context="forkserver") or "spawn"; '
-            "or wrap the vector environment instead of those in its workers",
-        )
+        what = "this process was forked after JAX had started: JAX would wait for its threads forever"
+        start = 'start it differently, for example with AsyncVectorEnv(..., context="forkserver") or "spawn"'
+        raise DeviceError(what, f"{start}; or wrap the vector environment instead of those in its workers")
 
 
 class Jax(Framework):
@@ -110,7 +108,6 @@ class Jax(Framework):
             within=partial(copy_within, device),
             holds=partial(is_on, device),
             alias=jax.numpy.from_dlpack,
-            wait_for=lambda array: array.block_until_ready(),
             can_alias=can_alias,
         )
 
@@ -205,10 +202,9 @@ def _array_on_host(array: jax.Array) -> bool:
 def put_on(device: Any) -> Callable[[Array], jax.Array]:
     """Return a function that puts a private NumPy array on a device or sharding; its result is complete."""
     if _jax_shardings.has_mesh(device) and not device.is_fully_addressable:  # JAX would wait for the others
-        raise DeviceError(
-            "the sharding has devices of other processes, and only a vector environment has rows for them",
-            "wrap a gymnasium.vector.VectorEnv; or pass a sharding over jax.local_devices()",
-        )
+        what = "the sharding has devices of other processes, and only a vector environment has rows for them"
+        hint = "wrap a gymnasium.vector.VectorEnv; or pass a sharding over jax.local_devices()"
+        raise DeviceError(what, hint)
 
     def put(array: Array) -> Any:
         refuse_if_forked()

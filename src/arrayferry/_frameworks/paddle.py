@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -57,11 +58,12 @@ class Paddle(Framework):
         """Return the names of the CPU and of the accelerators."""
         return tuple(dict.fromkeys(["cpu", *paddle.device.get_available_device()]))
 
-    def before_import(self) -> None:
+    def load(self) -> ModuleType:
         """Refuse to import Paddle into a process that has TensorFlow: they clash, and the process crashes."""
-        if "tensorflow" in sys.modules:
+        if "tensorflow" in sys.modules and "paddle" not in sys.modules:
             what = "paddle cannot be imported after tensorflow: the process would crash"
             raise NotInstalledError(what, "import paddle first, before tensorflow and what imports it")
+        return super().load()
 
 
 def read(tensor: paddle.Tensor) -> Array | None:

@@ -67,7 +67,6 @@ class Torch(Framework):
             on_host=lambda tensor: bool(tensor.is_cpu),
             guard=devices.guard,
             export=export,
-            copy=clone,
             fetch=fetch,
         )
         if cls is not torch.Tensor:
@@ -94,7 +93,6 @@ class Torch(Framework):
             within=partial(copy_to, staging, device),
             holds=partial(is_on, device),
             alias=alias,
-            wait_for=devices.synchronize,
             can_alias=can_alias,
             # Tensors made in inference mode can never be trained on.
             guard=(torch.is_inference_mode_enabled, partial(torch.inference_mode, False)),
@@ -194,12 +192,6 @@ def export(tensor: torch.Tensor) -> torch.Tensor:
 
 
 # ---- copying ----------------------------------------------------------------------------------------------
-
-
-def clone(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy on the same device, without gradient history."""
-    _refuse_if_no_values(tensor)
-    return tensor.detach().clone()
 
 
 def copy_to(

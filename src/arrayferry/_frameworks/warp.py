@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from arrayferry._core.dtypes import STANDARD
+from arrayferry._core.dtypes import STANDARD, ml_dtype
 from arrayferry._core.framework import Array, Deferred, Framework, Source, Target, no_view
 from arrayferry._core.holds import hold_sources
 from arrayferry._core.ownership import STRIDED
@@ -46,7 +46,6 @@ class Warp(Framework):
             device_of=lambda array: array.device,
             on_host=lambda array: bool(array.device.is_cpu),
             guard=lambda array: wp.ScopedDevice(array.device),
-            copy=lambda array: wp.clone(array, requires_grad=False),
         )
 
     def target(self, device: Any) -> Target:
@@ -61,7 +60,6 @@ class Warp(Framework):
             within=partial(copy_to, device),
             holds=lambda array: _is_scalar(array) or device in (None, array.device),
             alias=wp.from_dlpack,
-            wait_for=lambda array: wp.synchronize_device(array.device),
             can_alias=lambda device_type: device_type == 2 and len(self.device_names()) > 1,
         )
 
@@ -83,16 +81,8 @@ class Warp(Framework):
 
 def read_scalar(scalar: Any) -> Array:
     """Return a 0-d array."""
-    value, name = scalar.value, type(scalar).__name__
-    if name in _DTYPES:
-        return np.array(value, name)
-    from ml_dtypes import bfloat16
-
-    if value == value:
-        return np.array(value, bfloat16)
-    # The cast would make all NaNs the same: the upper half of a float32 keeps their bits.
-    halves: Array = np.array(value, np.float32).view(np.uint32) >> np.uint32(16)
-    return halves.astype(np.uint16).view(bfloat16)
+    name = type(scalar).__name__
+    return np.array(scalar.value, ml_dtype(name) or name)
 
 
 def view(array: Any) -> Array:

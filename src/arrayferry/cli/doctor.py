@@ -79,7 +79,7 @@ def _chosen(names: Sequence[str]) -> list[str]:
             find_framework(name)  # raises, and says what to do
     wanted = list(dict.fromkeys(names)) or list(registered())
     # Those that must be imported before others come first.
-    return sorted(wanted, key=lambda name: type(registered()[name]).before_import is Framework.before_import)
+    return sorted(wanted, key=lambda name: type(registered()[name]).load is Framework.load)
 
 
 def status_of(name: str) -> Status:
