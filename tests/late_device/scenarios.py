@@ -132,6 +132,21 @@ def source_is_on_a_device_that_is_not_the_current_one(stop):
     assert result.peek() == VALUES
 
 
+@scenario
+def source_of_another_stream_is_copied_for_another_framework(stop):
+    toy(immutable=True)
+    with new_stream() as theirs:
+        source = on_device(VALUES)
+    with new_stream() as stream:
+        stream.wait_stream(theirs)
+        before = late.counts()["waits"]
+        result = convert({"x": source}, "toy")["x"]
+        assert late.counts()["waits"] == before
+    del source
+    stop(0, stream.stream_id, then=lambda: next_step(stream))
+    assert result.peek() == VALUES
+
+
 # ---- within torch
 
 

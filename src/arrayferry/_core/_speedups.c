@@ -683,7 +683,7 @@ static PyObject *convert_leaf(Call *call, PyObject *handler, PyObject *leaf, int
     else if (new && (PyObject *)Py_TYPE(new) == shared[CONTAINER]) {
         Py_SETREF(new, enter(call, new, leaf, unshared));
     }
-    else if (new && (PyObject *)Py_TYPE(new) == shared[DEFERRED]) {
+    while (new && (PyObject *)Py_TYPE(new) == shared[DEFERRED]) {
         new = defer(call, new);
     }
     return new;

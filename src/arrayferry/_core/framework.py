@@ -33,7 +33,7 @@ class Deferred(NamedTuple):
     `finish` once for all that have the same one, which needs one event, transfer or wait for all of them.
 
     Attributes:
-        array: the array, which has its values when `finish` returns.
+        array: the array, which has its values when `finish` returns; it may be deferred for more reasons.
         finish: `(list of tasks)`; one function for all arrays, so that it is called once.
         task: what `finish` has to know of this array.
     """
@@ -138,7 +138,8 @@ class Framework(ABC):
         name: what users write, such as `"numpy"`.
         modules: the namespaces that stand for this framework; the first is imported when it is used.
         arrays: its array types, as `"module:Class"`, looked up without importing anything.
-        distributions: names that `pip` may know it by, for its version and for the hint when it is missing.
+        distributions: names that `pip` may know it by, if not by `name`, for its version and for the hint
+            when it is missing.
         immutable: whether its arrays cannot be written to.
         widening_hint: how a user gets wider dtypes, for the message when a value does not fit.
 

@@ -306,6 +306,8 @@ class Routes:
             result.finish([result.task])
             holds.release()  # waits for the copy: its owner may change what it reads at any time
             return result.array
+        if type(export) is Deferred and result is not KEEP:
+            return export._replace(array=result)  # both copies read something that has to be held
         return result
 
 

@@ -175,7 +175,7 @@ def walk(
                 if answer is KEEP:
                     report_kept(_slot(stack, slots), _path(stack, slots), child)
                     answer = child
-                elif type(answer) is Deferred:
+                while type(answer) is Deferred:
                     deferred.append((_slot(stack, slots).name, answer))
                     answer = answer.array
                 results.append(answer)

@@ -90,7 +90,9 @@ def record(converter: Converter, box: list[Any], names: Sequence[str], holder: s
             leaves.append(replace(leaf, memory="refused", reason="refused", why=what, hint=hint))
             return value
         if type(result) is not Container:
-            array = result.array if type(result) is Deferred else result
+            array = result
+            while type(array) is Deferred:
+                array = array.array
             leaf = leaf_of(path, value, array, converter, route, reason, holder)
             # What was taken over is handed in as it came: in a box that is its only holder.
             is_taken = leaf.memory == "taken over" and isinstance(value, np.ndarray)

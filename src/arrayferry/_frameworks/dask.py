@@ -26,7 +26,6 @@ class Dask(Framework):
     """Dask's arrays, which have no devices."""
 
     name, modules, arrays = "dask", ("dask.array", "dask"), ("dask.array:Array",)
-    distributions = ("dask",)
 
     def source(self, cls: type) -> Source:
         """Return how its arrays are read: they are computed."""

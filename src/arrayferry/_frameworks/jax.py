@@ -77,7 +77,7 @@ class Jax(Framework):
 
     name, modules = "jax", ("jax.numpy", "jax")
     arrays = ("jax:Array", "jax.core:Tracer", "jax:Ref")
-    distributions, immutable = ("jax",), True
+    immutable = True
     widening_hint = 'enable 64-bit types: jax.config.update("jax_enable_x64", True)'
 
     def source(self, cls: type) -> Source:

@@ -23,7 +23,6 @@ class NumPy(Framework):
     """NumPy's arrays, and its only device."""
 
     name, modules, arrays = "numpy", ("numpy",), ("numpy:ndarray",)
-    distributions = ("numpy",)
 
     def source(self, cls: type) -> Source:
         """Return how its arrays are read: as they are."""

@@ -21,7 +21,6 @@ class Sparse(Framework):
     """Sparse's arrays, which are all on the CPU."""
 
     name, modules, arrays = "sparse", ("sparse",), ("sparse:SparseArray",)
-    distributions = ("sparse",)
 
     def source(self, cls: type) -> Source:
         """Return how its arrays are read: they are made dense."""

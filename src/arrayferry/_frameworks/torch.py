@@ -56,7 +56,6 @@ class Torch(Framework):
     """Torch's tensors and devices."""
 
     name, modules, arrays = "torch", ("torch",), ("torch:Tensor",)
-    distributions = ("torch",)
 
     def source(self, cls: type) -> Source:
         """Return how tensors are read: plain ones in C, which torch's `numpy()` refuses if it should."""
