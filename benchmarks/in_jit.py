@@ -82,7 +82,7 @@ def functions(num_envs: int, via_io_callback: bool) -> Any:
     found = _in_jit.buffers_work
     _in_jit.buffers_work = (lambda: False) if via_io_callback else found
     try:
-        return arrayferry.in_jit(make(num_envs), autoreset=True)
+        return arrayferry.in_jit(make(num_envs), autoreset=not num_envs)  # a vector has its own
     finally:
         _in_jit.buffers_work = found
 
