@@ -29,7 +29,11 @@ def without(*scenarios):
     return decorate
 
 
-@without("source_that_never_changes_is_deleted", "source_of_another_stream_is_deleted")
+@without(
+    "source_that_never_changes_is_deleted",
+    "source_of_another_stream_is_deleted",
+    "source_of_another_stream_is_copied_for_another_framework",
+)
 def hold(patch):
     patch.setattr(holds.Hold, "__init__", _holds_nothing)
 
