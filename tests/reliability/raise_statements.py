@@ -12,7 +12,7 @@ import arrayferry
 from arrayferry import errors
 
 ROOT = Path(arrayferry.__file__).resolve().parent
-FOLDERS = ("_core", "_frameworks", "_in_jit", "wrappers", "envs")
+FOLDERS = ("_core", "_frameworks", "spaces", "_boundary", "_in_jit", "wrappers", "envs")
 
 
 def raised_in(error: BaseException) -> tuple[str, str]:
@@ -76,6 +76,7 @@ ELSEWHERE = {
     "_frameworks/_torch_devices.py refuse_capture": "needs a device, which `make test-with NAME=late` has",
     "_core/walk.py complete": "needs a device, which `make test-with NAME=late` has",
     "_boundary/rows/jax.py _plan": "needs several processes",
+    "_boundary/seeds.py _process": "needs several processes of two frameworks",
     "_core/route.py _alias": "needs a device, which `make test-with NAME=late` has",
     "envs/dm_env.py __init__": "needs Shimmy, which `make test-with NAME=packages` has",
 }

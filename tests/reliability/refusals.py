@@ -22,7 +22,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import arrayferry
 from arrayferry import Converter, FerryError, Source, Target, convert, wrappers
+from arrayferry._boundary.autoreset import step_with_autoreset
 from arrayferry._boundary.observations import stack_final
+from arrayferry._boundary.seeds import process_seed
 from arrayferry._core import registry, type_cache
 from arrayferry._in_jit.declared import part_of_example, part_of_space
 from arrayferry._in_jit.host import Host
@@ -431,6 +433,12 @@ ENVIRONMENTS: dict[str, Call] = {
     "an observation that its space's dtype does not hold": lambda: arrayferry.wrap(
         _Odd(np.array([0.5, 1e300]), 1.0, False, False, {}), "numpy", dtypes="space"
     ).step(0),
+    "a step after the end of an episode, DISABLED": lambda: step_with_autoreset(
+        tuple, tuple, gym.vector.AutoresetMode.DISABLED, is_over=True
+    ),
+    "process_seed(7, 4, process_index=2, process_count=2)": lambda: process_seed(
+        7, 4, process_index=2, process_count=2
+    ),
     "a final observation of another shape, dense_final=True": lambda: stack_final(
         _vector(), (np.zeros((1, 4)), [1.0], [True], [False], {"final_obs": _objects(np.zeros(3, "f4"))})
     ),

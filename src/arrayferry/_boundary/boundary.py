@@ -118,7 +118,7 @@ class Boundary:
         known: Callable[[Any], tuple[Framework, Any] | None] = _nothing_known,
         reads_at_once: bool = False,
     ) -> None:
-        self._facts = {"scalars": scalars, "known": known, "reads_at_once": reads_at_once}
+        self._facts: dict[str, Any] = {"scalars": scalars, "known": known, "reads_at_once": reads_at_once}
         self._env, self._known, self._action_name = env, known, action_name
         self._reward_dtype = known_dtype(reward_dtype)
         self._env_device, self.target_device = env_device, target_device
@@ -158,7 +158,7 @@ class Boundary:
                 raise error.at(name)  # noqa: B904  (it is the same error)
 
         convert_any_action = self._reading_rows(name, convert_any)
-        reads_at_once: Any = self._facts["reads_at_once"]
+        reads_at_once = self._facts["reads_at_once"]
         convert_action = actions.live_member_caster(
             owner, to_env, cast, convert_any_action, self._convert_after_refresh, reads_at_once
         )
