@@ -105,6 +105,21 @@ def mark(page: Path) -> pytest.MarkDecorator | tuple[()]:
     return pytest.mark.learners if is_about_learners else SHOWN_ANEW.get(page.name, ())
 
 
+@pytest.fixture
+def one_torch_thread():
+    """Let torch compute in one thread: more of them only wait for each other on a busy machine."""
+    if importlib.util.find_spec("torch") is None:
+        yield
+        return
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("one_torch_thread")
 @pytest.mark.parametrize(
     "page",
     [pytest.param(page, marks=mark(page)) for page in PAGES],
