@@ -563,6 +563,8 @@ def test_actions_become_members(make: Any) -> None:
         ([0], [2], "environment 2 is under way"),
         ([0, 0], [1], "2 actions for 1"),
         ([0], [0, 1], "1 actions for 2"),
+        (None, [0], "None are no batch"),
+        (0, [0], "0 are no batch"),
     ],
 )
 def test_what_cannot_be_sent_is_refused(make: Any, actions: Any, env_id: Any, what: str) -> None:
@@ -652,6 +654,15 @@ def test_calls_that_need_all_wait_for_all(make: Any) -> None:
 def test_wrong_sizes_are_refused(make: Any, size: Any) -> None:
     with pytest.raises(arrayferry.errors.OptionError, match="batch_size"):
         make(batch_size=size)
+
+
+@pytest.mark.parametrize("timeout", ["1", math.nan, -1, [1]])
+def test_wrong_timeouts_are_refused(make: Any, timeout: Any) -> None:
+    envs = make()
+    envs.async_reset(seed=0)
+    with pytest.raises(arrayferry.errors.OptionError, match="timeout="):
+        envs.recv(timeout)
+    assert sorted(receive(envs, 4)) == [0, 1, 2, 3]
 
 
 def test_closing_ends_what_is_under_way(make: Any, tmp_path: Path) -> None:

@@ -31,9 +31,9 @@ def validate_env_fns(env_fns: Any) -> int:
     return len(env_fns)
 
 
-def seconds(name: str, value: Any) -> float:
+def seconds(name: str, value: Any, or_zero: bool = False) -> float:
     """Return an option that is a time in seconds, cut to the longest that we ask the system to wait."""
-    if not isinstance(value, (int, float, np.number)) or not value > 0:
+    if not isinstance(value, (int, float, np.number)) or not (value > 0 or (or_zero and value == 0)):
         raise OptionError(f"{name}={value!r} is not valid", "pass seconds, or math.inf to wait forever")
     return min(float(value), LONGEST_WAIT)
 

@@ -295,8 +295,9 @@ class WorkerVectorEnv(Calls):
         if not self._under_way:
             raise _NoStepError("recv without a step", "call async_reset() or send(actions, env_id) first")
         count = min(self._batch_size, len(self._under_way))
+        longest = float("inf") if timeout is None else seconds("timeout", timeout, or_zero=True)
         with self._in_call:
-            self._wait(count, float("inf") if timeout is None else time.monotonic() + timeout)
+            self._wait(count, time.monotonic() + longest)
             if not self._ready:
                 what = f"no environment has answered within {timeout} s"
                 raise _NoneReadyError(what, "call recv() again, with a longer timeout")
@@ -328,7 +329,12 @@ class WorkerVectorEnv(Calls):
             raise OptionError("env_id names an environment twice", _IDS)
 
     def _check_count(self, actions: Any, expected: int) -> None:
-        if (count := sum(1 for _ in iterate(self.action_space, actions))) != expected:
+        try:
+            count = sum(1 for _ in iterate(self.action_space, actions))
+        except TypeError as error:
+            what = f"the actions {actions!r:.100} are no batch"
+            raise UnsupportedError(what, "pass one for each") from error
+        if count != expected:
             raise OptionError(f"{count} actions for {expected} environments", "pass one for each")
 
     def _cast(self, actions: Any, count: int) -> Any:
