@@ -14,6 +14,7 @@ MORE       := $(VENV)-more
 MORE_EXTRAS := jax-envs,playground,warp,dm,sbx,skrl,tianshou,rllib,rsl-rl,ray
 MJLAB      := $(VENV)-mjlab
 MANISKILL  := $(VENV)-maniskill
+GENESIS    := $(VENV)-genesis
 SITE       := $(VENV)-site
 TF_PADDLE  := .venv-tf-paddle
 OLDEST     := .venv-oldest
@@ -21,7 +22,7 @@ NEWEST     := .venv-newest
 TENSORFLOW ?= tensorflow-cpu
 
 # The rows of `make test-with NAME=...`: which tests, and the environment, if it is not $(MORE).
-ROWS := jax-envs packages learners learning ray mjlab maniskill late site tf-paddle oldest newest
+ROWS := jax-envs packages learners learning ray mjlab maniskill genesis late site tf-paddle oldest newest
 OF_jax-envs  = -n $(WORKERS) -m jax_envs tests/envs tests/test_examples.py
 OF_packages  = -n $(WORKERS) -m packages tests/envs tests/frameworks tests/in_jit tests/wrappers tests/test_examples.py
 OF_learners  = -n $(WORKERS) -m learners tests/learners tests/test_docs.py tests/test_examples.py
@@ -29,6 +30,7 @@ OF_learning  = -n $(WORKERS) -m learning tests/test_examples_learn.py
 OF_ray       = -m ray tests/scale tests/learners tests/test_examples.py
 OF_mjlab     = -m mjlab tests/envs/simulators tests/test_examples.py
 OF_maniskill = -m maniskill tests/envs/simulators
+OF_genesis   = -m genesis tests/envs/simulators
 OF_site      = -m site tests/test_site.py
 OF_late      = -m late tests/late_device
 OF_tf-paddle = tests/frameworks/test_tensorflow_and_paddle.py
@@ -37,6 +39,7 @@ OF_newest    = -n $(WORKERS)
 IN_late      = $(VENV)
 IN_mjlab     = $(MJLAB)
 IN_maniskill = $(MANISKILL)
+IN_genesis   = $(GENESIS)
 IN_site      = $(SITE)
 IN_tf-paddle = $(TF_PADDLE)
 IN_oldest    = $(OLDEST)
@@ -174,6 +177,11 @@ $(MANISKILL)/.ready: $(READY)
 	@$(call on_top,$(MANISKILL))
 	@grep -E '^(gymnasium|mani_skill|numpy|torch)==' constraints.txt >$(MANISKILL)/constraints.txt  # it has pins of its own
 	$(call install,$(MANISKILL),-e . --group maniskill,ManiSkill (about 1 GB; a minute),$(MANISKILL)/constraints.txt)
+
+$(GENESIS)/.ready: $(READY)
+	@$(call on_top,$(GENESIS))
+	@grep -vE '^(mujoco|numpy|pillow|rich)' constraints.txt >$(GENESIS)/constraints.txt  # it has pins of its own
+	$(call install,$(GENESIS),-e . --group genesis,Genesis (about 2 GB; two minutes),$(GENESIS)/constraints.txt)
 
 $(SITE)/.ready: $(READY)
 	@$(call on_top,$(SITE))
