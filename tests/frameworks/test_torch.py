@@ -178,3 +178,14 @@ def test_view_into_a_shrunk_storage_is_refused(run_python):
         "except TypeError: print('refused')\n"
     )
     assert printed == "refused\n"
+
+
+def test_private_function_that_counts_modes_is_there(torch):
+    """Without it, tensors are made by `torch.from_numpy`, which is slower."""
+    if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        pytest.skip("torch before 2.10")
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    assert torch._C._len_torch_dispatch_stack() == 0
+    with FakeTensorMode():
+        assert torch._C._len_torch_dispatch_stack() == 1

@@ -962,6 +962,9 @@ typedef struct {
     int (*borrow)(PyObject *, Tensor *);
 } Exchange;
 
+#if PY_VERSION_HEX < 0x030D0000
+#define Py_IsFinalizing _Py_IsFinalizing
+#endif
 #define EXCHANGE_NAME "dlpack_exchange_api"
 #define ON_CPU 1
 
@@ -986,7 +989,8 @@ static int describe(PyObject *self, PyObject *value, Tensor *tensor)
     PyObject *is_lazy = Py_NewRef(Py_False);
     int64_t step = 1;
     int is_plain = exchange && exchange->borrow && exchange->borrow(value, tensor) == 0
-        && tensor->device_type == ON_CPU && tensor->code <= 2 && tensor->bits <= 64 && tensor->data;
+        && tensor->device_type == ON_CPU && tensor->code <= 2 && tensor->bits >= 8 && tensor->bits <= 64
+        && tensor->lanes == 1 && tensor->data;
     for (int axis = is_plain ? tensor->ndim : 0; axis--; step *= tensor->shape[axis]) {
         is_plain = is_plain && (tensor->strides[axis] == step || tensor->shape[axis] == 1);
     }
@@ -1066,10 +1070,11 @@ static PyObject *item_of(PyObject *self, PyObject *value)
     return PyLong_FromLongLong(item);
 }
 
-/* Called on whatever thread a framework's array dies, and even after the interpreter. */
+/* Called on whatever thread a framework's array dies, and even after the interpreter, which stops threads
+ * that ask for the GIL while it ends. */
 static void release(Managed *managed)
 {
-    if (Py_IsInitialized()) {
+    if (Py_IsInitialized() && !Py_IsFinalizing()) {
         PyGILState_STATE state = PyGILState_Ensure();
         Py_DECREF(managed->array);
         PyGILState_Release(state);

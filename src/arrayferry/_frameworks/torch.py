@@ -132,11 +132,13 @@ def _ways() -> tuple[Any, Any, Any, Any]:
     """Return functions that make a tensor of an array, read a number, copy and view."""
     if speedups is None:
         return torch.from_numpy, _item, None, None
+    # The table, since torch 2.10, makes real tensors even in modes that replace them, such as FakeTensorMode.
+    count_modes = getattr(torch._C, "_len_torch_dispatch_stack", None)
     ways: tuple[Any, Any, Any, Any] = speedups.arrays_of(
         torch.Tensor,
-        getattr(torch.Tensor, "__dlpack_c_exchange_api__", None),  # torch 2.10 or newer
+        getattr(torch.Tensor, "__dlpack_c_exchange_api__", None) if count_modes else None,
         torch.Tensor.is_neg,
-        torch._C._len_torch_dispatch_stack,
+        count_modes,
         torch.Tensor.numpy,
         _item,
         torch.from_numpy,
