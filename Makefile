@@ -51,7 +51,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready-$(EXTRAS)-$(GROUPS)
 CODE   := src tests tools benchmarks examples docs/conf.py setup.py
 PYTEST := python -m pytest -q
-BUILT  := pyproject.toml setup.py src/arrayferry/_core/_speedups.c constraints.txt
+BUILT  := pyproject.toml setup.py src/arrayferry/_core/_speedups.c src/arrayferry/envs/_words.c constraints.txt
 ASAN   := build/asan
 SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 PURE   := $(addprefix tests/,boundary core envs/test_packing.py frameworks spaces test_properties.py test_speed.py)

@@ -39,8 +39,8 @@ def speedups():
     import numpy
 
     options = {"include_dirs": [numpy.get_include()], "optional": not REQUIRED}
-    source = "src/arrayferry/_core/_speedups.c"
-    return [setuptools.Extension("arrayferry._core._speedups", [source], **options)]
+    names = "arrayferry._core._speedups", "arrayferry.envs._words"
+    return [setuptools.Extension(name, [f"src/{name.replace('.', '/')}.c"], **options) for name in names]
 
 
 setuptools.setup(ext_modules=speedups(), cmdclass={"build_ext": BuildSpeedups})

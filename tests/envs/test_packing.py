@@ -14,7 +14,6 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 import arrayferry
-from arrayferry._core.speedups import speedups
 
 jax = pytest.importorskip("jax")
 
@@ -72,7 +71,7 @@ def test_typed_keys_stay_arrays_of_jax() -> None:
     assert (found == key, number) == (True, 3)
 
 
-@pytest.mark.skipif(speedups is None, reason="there is no C to refuse")
+@pytest.mark.skipif(_packing._words is None, reason="there is no C to refuse")
 @pytest.mark.parametrize(
     ("words", "place"),
     [
@@ -92,7 +91,7 @@ def test_the_c_reads_no_other_memory(words: Any, place: Any) -> None:
         _packing.from_words(words, [place])
 
 
-@pytest.mark.skipif(speedups is None, reason="there is no C to read them")
+@pytest.mark.skipif(_packing._words is None, reason="there is no C to read them")
 def test_places_that_go_away_while_they_are_read_are_not_read() -> None:
     class Index:
         def __index__(self) -> int:

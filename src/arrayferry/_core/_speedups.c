@@ -1184,69 +1184,6 @@ static PyObject *member_caster(PyObject *Py_UNUSED(module), PyObject *args)
     return PyCFunction_New(&function, args); /* which holds them as its first argument */
 }
 
-/* ---- small arrays that were packed as 32-bit words ------------------------------------------------ */
-
-/* The array stored in some 32-bit words. `place` has its first word, the one after its last, its shape, its
- * dtype, and, for bools, the bit that each word holds them in. */
-static PyObject *array_at(PyArrayObject *words, PyObject *place)
-{
-    Py_ssize_t start, stop;
-    int bit;
-    PyArray_Dims shape = {NULL, 0};
-    PyArray_Descr *dtype;
-    PyObject *new = NULL;
-    if (PyArg_Parse(place, "(nnO&O!i)", &start, &stop, PyArray_IntpConverter, &shape, &PyArrayDescr_Type,
-            &dtype, &bit)) {
-        if (0 <= start && start <= stop && stop <= PyArray_SIZE(words) && 0 <= bit && bit < 32
-            && PyArray_MultiplyList(shape.ptr, shape.len) == stop - start
-            && (dtype->type_num == NPY_BOOL || PyDataType_ELSIZE(dtype) == 4)) {
-            Py_INCREF(dtype);
-            new = PyArray_NewFromDescr(&PyArray_Type, dtype, shape.len, shape.ptr, NULL, NULL, 0, NULL);
-        }
-        else {
-            PyErr_SetString(PyExc_ValueError, "a place is outside the words, or does not fit them");
-        }
-    }
-    PyDimMem_FREE(shape.ptr);
-    if (new == NULL) {
-        return NULL;
-    }
-    const npy_uint32 *from = (const npy_uint32 *)PyArray_DATA(words) + start;
-    npy_bool *to = PyArray_DATA((PyArrayObject *)new);
-    if (PyArray_TYPE((PyArrayObject *)new) != NPY_BOOL) {
-        memcpy(to, from, (size_t)(stop - start) * 4);
-        return new;
-    }
-    for (Py_ssize_t i = 0; i < stop - start; i++) {
-        to[i] = (npy_bool)(from[i] >> bit & 1);
-    }
-    return new;
-}
-
-static PyObject *from_words(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyArrayObject *words;
-    PyObject *places;
-    if (!PyArg_ParseTuple(args, "O!O!", &PyArray_Type, &words, &PyList_Type, &places)) {
-        return NULL;
-    }
-    if (PyArray_TYPE(words) != NPY_UINT32 || !PyArray_ISCARRAY_RO(words)) {
-        PyErr_SetString(PyExc_TypeError, "words are uint32 in one piece");
-        return NULL;
-    }
-    PyObject *arrays = PyList_New(0);
-    for (Py_ssize_t i = 0; arrays && i < PyList_GET_SIZE(places); i++) {
-        PyObject *place = Py_NewRef(PyList_GET_ITEM(places, i)); /* its numbers may have an `__index__` */
-        PyObject *new = array_at(words, place);
-        if (new == NULL || PyList_Append(arrays, new) < 0) {
-            Py_CLEAR(arrays);
-        }
-        Py_XDECREF(new);
-        Py_DECREF(place);
-    }
-    return arrays;
-}
-
 /* ---- TypeKey: a weak reference that is found in a dict by the type that it refers to ------------ */
 
 static Py_hash_t type_key_hash(PyObject *self)
@@ -1294,7 +1231,6 @@ static PyObject *configure(PyObject *Py_UNUSED(module), PyObject *names)
 static PyMethodDef functions[] = {
     {"configure", configure, METH_O, "Return what Walkers share with those in Python, from a dict with its names."},
     {"is_unshared", is_unshared_in, METH_O, "Return whether a list alone holds its one value."},
-    {"from_words", from_words, METH_VARARGS, "Return the arrays of which an array of words is made up."},
     {"copy_buffer", copy_buffer, METH_O, "Return a buffer's numbers in a new array; None where in doubt."},
     {"halved", halved, METH_O, "Return a plain 64-bit array as a 32-bit one; None if values are lost."},
     {"arrays_of", arrays_of, METH_VARARGS,

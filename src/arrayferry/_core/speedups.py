@@ -9,11 +9,12 @@ from importlib import import_module
 from typing import Any
 
 
-def _load() -> Any:
+def load(name: str) -> Any:
+    """Return an extension module, or None if it was not built, or is switched off."""
     if sys.implementation.name == "cpython" and os.environ.get("ARRAYFERRY_PURE_PYTHON", "") in ("", "0"):
         with suppress(ImportError):
-            return import_module("arrayferry._core._speedups")
+            return import_module(name)
     return None
 
 
-speedups = _load()
+speedups = load("arrayferry._core._speedups")

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from arrayferry._core.framework import Array
-from arrayferry._core.speedups import speedups
+from arrayferry._core.speedups import load
 from arrayferry._frameworks.jax import jax, jnp
 from arrayferry.envs._trees import untraced
 
@@ -131,4 +131,5 @@ def _from_words(words: Array, places: list[Place]) -> list[Any]:
     ]
 
 
-from_words = _from_words if speedups is None else speedups.from_words
+_words = load("arrayferry.envs._words")
+from_words = _from_words if _words is None else _words.from_words
