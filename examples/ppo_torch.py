@@ -6,8 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 import torch
-from torch import nn
-from torch.distributions import Categorical
+from torch import distributions, nn
 
 import arrayferry
 
@@ -17,14 +16,14 @@ ENVS, STEPS, UPDATES, GAMMA, LAMBDA, CLIP = 16, 64, 16, 0.99, 0.95, 0.2
 def learn(policy: nn.Module, critic: nn.Module, optimizer: Any, last_obs: Any, rollout: list[Any]) -> None:
     """Improve the policy and the critic on a rollout, whose steps are (obs, action, reward, done)."""
     obs, action, reward, done = map(torch.stack, zip(*rollout))
-    old = Categorical(logits=policy(obs)).log_prob(action).detach()
+    old = distributions.Categorical(logits=policy(obs)).log_prob(action).detach()
     value = critic(torch.cat([obs, last_obs[None]])).squeeze(-1).detach()
     advantage = reward + GAMMA * ~done * value[1:] - value[:-1]
     for step in reversed(range(STEPS - 1)):
         advantage[step] += GAMMA * LAMBDA * ~done[step] * advantage[step + 1]
     target, advantage = advantage + value[:-1], (advantage - advantage.mean()) / (advantage.std() + 1e-8)
     for _ in range(UPDATES):
-        chosen = Categorical(logits=policy(obs))
+        chosen = distributions.Categorical(logits=policy(obs))
         ratio = (chosen.log_prob(action) - old).exp()
         gain = torch.minimum(ratio * advantage, ratio.clamp(1 - CLIP, 1 + CLIP) * advantage)
         loss = 0.5 * (critic(obs).squeeze(-1) - target) ** 2 - gain - 0.005 * chosen.entropy()
@@ -46,7 +45,7 @@ def train(frames: int = 100_000, seed: int = 0) -> Iterator[tuple[int, float, nn
     for count in range(ENVS * STEPS, frames + 1, ENVS * STEPS):
         rollout = []
         for _ in range(STEPS):
-            action = Categorical(logits=policy(obs)).sample()
+            action = distributions.Categorical(logits=policy(obs)).sample()
             next_obs, reward, terminated, truncated, info = envs.step(action)
             if (cut := truncated & ~terminated).any():  # these episodes would have gone on
                 reward = reward + GAMMA * cut * critic(info["final_obs"]).squeeze(-1).detach()

@@ -104,9 +104,22 @@ def test_the_command_for_mlx_installs_a_backend(monkeypatch):
     assert caught.value.hint == 'pip install "mlx[cpu]"'
 
 
-def test_every_known_framework_has_a_command():
-    for name, framework in arrayferry._core.registry.registered().items():
-        assert framework.distributions, name
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [
+        *((name, name) for name in "numpy torch jax dask sparse tensorflow".split()),
+        ("cupy", "cupy-cuda12x"),
+        ("array_api_strict", "array-api-strict"),
+        ("warp", "warp-lang"),
+        ("paddle", "paddlepaddle"),
+    ],
+)
+def test_every_known_framework_has_a_command(monkeypatch, name, package):
+    framework = arrayferry._core.registry.registered()[name]
+    monkeypatch.setitem(sys.modules, framework.modules[0], None)
+    with pytest.raises(arrayferry.errors.NotInstalledError) as caught:
+        framework.load()
+    assert caught.value.hint == f"pip install {package}"
 
 
 @pytest.mark.parametrize("to", ["no_such_framework", 3, None, "os", pytest, "", "numpy.linalg"], ids=repr)
