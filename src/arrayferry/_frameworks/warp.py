@@ -81,8 +81,13 @@ class Warp(Framework):
 
 def read_scalar(scalar: Any) -> Array:
     """Return a 0-d array."""
-    name = type(scalar).__name__
-    return np.array(scalar.value, ml_dtype(name) or name)
+    value, name = scalar.value, type(scalar).__name__
+    dtype = ml_dtype(name) or np.dtype(name)
+    if value == value or name in STANDARD:
+        return np.array(value, dtype)
+    # NumPy's cast to bfloat16 would make all NaNs the same: the upper half of a float32 keeps their bits.
+    halves: Array = np.array(value, np.float32).view(np.uint32) >> np.uint32(16)
+    return halves.astype(np.uint16).view(dtype)
 
 
 def view(array: Any) -> Array:
