@@ -7,7 +7,9 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from arrayferry import convert
+from arrayferry import Converter, convert
+from arrayferry._core.speedups import speedups
+from arrayferry._frameworks import torch as torch_file
 from arrayferry.errors import FerryError, UnsupportedError
 from frameworks.refused import refused, targets
 
@@ -189,3 +191,32 @@ def test_private_function_that_counts_modes_is_there(torch):
     assert torch._C._len_torch_dispatch_stack() == 0
     with FakeTensorMode():
         assert torch._C._len_torch_dispatch_stack() == 1
+
+
+def test_plain_tensors_are_copied_within_torch_by_the_walk_in_c(torch, monkeypatch):
+    """And what it is in doubt about, by torch: other strides and dtypes, lazy values, no values."""
+    if speedups is None:
+        pytest.skip("the part in C is not built, or switched off")
+    calls = []
+    monkeypatch.setattr(torch_file, "copy_to", lambda *arguments: calls.append(arguments))
+    to_torch = Converter("torch")
+    plain = [
+        torch.ones(2, 3),
+        torch.arange(4),
+        torch.tensor(True),
+        torch.ones(3, requires_grad=True),
+    ]
+    for tensor in plain:
+        copy = to_torch(tensor)
+        assert torch.equal(copy, tensor)
+        assert copy.dtype == tensor.dtype
+        assert not copy.requires_grad
+        assert copy.data_ptr() != tensor.data_ptr()
+    assert calls == []
+    conjugate = torch.ones(2, dtype=torch.complex64).conj()
+    for tensor in torch.ones(2, 3).T, torch.ones(2).bfloat16(), conjugate, torch.ones(0, 2):
+        assert to_torch(tensor) is tensor  # kept: the stand-in returns None
+    assert len(calls) == 4
+    Converter("torch", dtypes={"float32": "float64"})(torch.ones(2))
+    Converter("torch", copy=False)(torch.ones(2))
+    assert len(calls) == 5

@@ -109,13 +109,16 @@ class Routes:
     def array_of(self, framework: Framework, cls: type) -> Route:
         """Return the route of a framework's arrays of this type."""
         name, source = self._framework.name, framework.source(cls)
-        if framework is self._framework:
-            return Route(steps=(name, name), follow=self._blaming(framework, partial(self._within, source)))
-        steps = (framework.name, name) if self._is_numpy else (framework.name, "numpy", name)
-        fast = {}
-        if source.fast_copy is not None and not self._shares:
+        is_within = framework is self._framework
+        fast: dict[str, Any] = {}
+        # Within a framework, arrays that do not change may be on several devices, and stay where they are.
+        if source.fast_copy is not None and not (self._shares or (is_within and self._stays_or_casts)):
             finish = self._blaming(framework, partial(self._finish, framework))
             fast = {**self._for_c, "copy_of": source.fast_copy, "finish": finish}
+        if is_within:
+            within = self._blaming(framework, partial(self._within, source))
+            return Route(steps=(name, name), follow=within, **fast)
+        steps = (framework.name, name) if self._is_numpy else (framework.name, "numpy", name)
         read = self._blaming(framework, partial(self._read, framework, source))
         by_host = Route(steps=steps, follow=read, **fast)
         if self.target.alias is None or self.target.within is None:
@@ -127,6 +130,11 @@ class Routes:
             return by_device if self._meets(source, array) else by_host
 
         return Route(steps=steps, follow=lambda *leaf: resolve(leaf[0])(*leaf), resolve=resolve, **fast)
+
+    @property
+    def _stays_or_casts(self) -> bool:
+        """Whether only `within` knows what becomes of the framework's own arrays."""
+        return bool(self._wanted) or self._framework.immutable or not self.target.as_is
 
     def _blaming(self, framework: Framework, follow: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         """Return a function whose errors say which framework's array was refused."""
