@@ -6,11 +6,13 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from arrayferry import Converter, convert
 from arrayferry._core.speedups import speedups
 from arrayferry._frameworks import torch as torch_file
 from arrayferry.errors import FerryError, UnsupportedError
+from arrayferry.spaces import member_caster
 from frameworks.refused import refused, targets
 
 
@@ -149,6 +151,15 @@ def test_gradient_conjugate_and_negative_bit_are_resolved(torch, target):
     negative = conjugate.imag
     assert negative.is_neg()
     assert [float(x) for x in convert(negative, target)] == [-2, 4]
+    whole = torch._neg_view(torch.arange(3))
+    assert whole.is_neg()
+    assert [int(x) for x in convert(whole, target)] == [0, -1, -2]
+
+
+def test_an_action_with_the_negative_bit_is_resolved(torch):
+    space = spaces.Discrete(5, start=-2)
+    action = torch._neg_view(torch.tensor(2))
+    assert member_caster(space, Converter("numpy"))(action) == -2
 
 
 def test_tensor_made_in_inference_mode_can_be_trained_on(torch):

@@ -986,7 +986,6 @@ static int describe(PyObject *self, PyObject *value, Tensor *tensor)
 {
     static const char *const letters[] = {"bh i   q", "BH I   Q", " e f   d"}; /* by DLPack's code, and bytes */
     const Exchange *exchange = (PyObject *)Py_TYPE(value) == FIELD(self, CLASS) ? exchange_of(self) : NULL;
-    PyObject *is_lazy = Py_NewRef(Py_False);
     int64_t step = 1;
     int is_plain = exchange && exchange->borrow && exchange->borrow(value, tensor) == 0
         && tensor->device_type == ON_CPU && tensor->code <= 2 && tensor->bits >= 8 && tensor->bits <= 64
@@ -994,11 +993,9 @@ static int describe(PyObject *self, PyObject *value, Tensor *tensor)
     for (int axis = is_plain ? tensor->ndim : 0; axis--; step *= tensor->shape[axis]) {
         is_plain = is_plain && (tensor->strides[axis] == step || tensor->shape[axis] == 1);
     }
-    if (is_plain && tensor->code == 2) {
-        Py_SETREF(is_lazy, PyObject_CallOneArg(FIELD(self, IS_LAZY), value));
-    }
+    PyObject *is_lazy = is_plain ? PyObject_CallOneArg(FIELD(self, IS_LAZY), value) : NULL;
     Py_XDECREF(is_lazy);
-    if (!is_plain || is_lazy != Py_False) {
+    if (is_lazy != Py_False) {
         PyErr_Clear();
         return -1;
     }
