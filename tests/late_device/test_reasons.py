@@ -60,9 +60,9 @@ def recording_the_event_on_the_stream_of_the_copy(patch):
 def recording_the_event_after_the_copy(patch):
     early, copy_to = [], torch_framework.copy_to
 
-    def copy_after_the_event(staging, device, tensor, dtype):
+    def copy_after_the_event(device, tensor, dtype):
         early.append(torch.accelerator.current_stream(tensor.device).record_event())
-        return copy_to(staging, device, tensor, dtype)
+        return copy_to(device, tensor, dtype)
 
     patch.setattr(torch_framework, "copy_to", copy_after_the_event)
     patch.setattr(_torch_devices, "record", lambda device: (early[-1].query, early[-1].synchronize))
@@ -96,7 +96,7 @@ def copy_of_the_owner(patch):
 
 @without("source_is_on_a_device_that_is_not_the_current_one")
 def copy_by_torch(patch):
-    patch.setattr(torch_framework, "copy_to", lambda staging, device, tensor, dtype: tensor)
+    patch.setattr(torch_framework, "copy_to", lambda device, tensor, dtype: tensor)
 
 
 @without("source_is_on_a_device_that_is_not_the_current_one")
@@ -140,20 +140,22 @@ def dropping_at_the_end(patch):
 
 @without("host_memory_is_overwritten")
 def pinned_memory_of_its_own(patch):
-    def keep_buffer(staging, sent):
-        staging._used = 0
+    buffers, empty = {}, torch.empty
 
-    patch.setattr(_torch_devices.Staging, "finish", keep_buffer)
+    def keep_buffer(size, *arguments, pin_memory=False, **options):
+        if not pin_memory or size not in buffers:
+            buffers[size] = empty(size, *arguments, pin_memory=pin_memory, **options)
+        return buffers[size]
+
+    patch.setattr(torch, "empty", keep_buffer)
 
 
 @without("host_memory_is_overwritten")
 def one_transfer(patch):
-    def send_each(uploads):
-        for upload in uploads:
-            upload.tensor.copy_(upload.read(upload.buffer, 0), non_blocking=True)
-            upload.staging.finish(upload.size)
-
-    patch.setattr(_torch_devices, "complete_uploads", send_each)
+    complete = _torch_devices.complete_uploads
+    patch.setattr(
+        _torch_devices, "complete_uploads", lambda tasks: [complete([task]) for task in tasks] and None
+    )
 
 
 @without("host_memory_is_overwritten")
@@ -163,7 +165,7 @@ def pinning(patch):
 
 @without("host_memory_is_overwritten")
 def sending_what_the_device_gets(patch):
-    patch.setattr(_torch_devices, "complete_uploads", lambda uploads: uploads[0].staging.finish(0))
+    patch.setattr(_torch_devices, "complete_uploads", lambda uploads: None)
 
 
 @without("host_reads_when_the_values_are_there")

@@ -10,12 +10,11 @@ Nothing here waits for a device except `complete_downloads`, which has to.
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,8 +23,8 @@ from arrayferry._core.holds import hold_sources
 from arrayferry._frameworks._lazy import torch
 from arrayferry.errors import UnsupportedError
 
-# Pinned memory is taken in pieces of at least this size; in a buffer, tensors begin at multiples of 16 bytes.
-_FEWEST_BYTES, _ALIGNMENT = 1 << 16, 16
+# In pinned memory, tensors begin at multiples of so many bytes.
+_ALIGNMENT = 16
 
 
 def module_of(device: torch.device) -> Any:
@@ -85,80 +84,43 @@ def defer_copy(copy: torch.Tensor, source: torch.Tensor) -> Deferred:
 # ---- from the host to a device ----------------------------------------------------------------------------
 
 
-class _Upload(NamedTuple):
-    tensor: torch.Tensor
-    staging: Staging
-    buffer: torch.Tensor
-    start: int
-    size: int
-
-    def read(self, buffer: torch.Tensor, start: int) -> torch.Tensor:
-        """Return the part of a buffer that has the values, as a tensor of the same dtype and shape."""
-        part = buffer[self.start - start : self.start - start + self.size]
-        return part.view(self.tensor.dtype).view(self.tensor.shape)
+def defer_upload(result: torch.Tensor, values: torch.Tensor | Array) -> torch.Tensor | Deferred:
+    """Return a new tensor on a device, which gets its values when the walk is over."""
+    refuse_capture(result.device)
+    return Deferred(result, complete_uploads, (result, values)) if result.numel() else result
 
 
-class Staging(threading.local):
-    """Pinned memory for what goes to a device, for each thread its own.
-
-    A buffer is used for one walk. Torch gets it back when its event has passed, and gives it out again.
-    """
-
-    def __init__(self) -> None:
-        self._buffer: torch.Tensor | None = None
-        self._used = self._size = 0
-
-    def defer_upload(self, tensor: torch.Tensor, values: torch.Tensor | Array) -> torch.Tensor | Deferred:
-        """Return a new tensor on a device, after copying its values to pinned memory."""
-        refuse_capture(tensor.device)
-        size = tensor.numel() * tensor.itemsize
-        if not size:
-            return tensor
-        start = -(-self._used // _ALIGNMENT) * _ALIGNMENT
-        if self._buffer is None or start + size > self._buffer.numel():
-            start, self._size = 0, max(size, self._size, _FEWEST_BYTES)
-            pins = can_pin(tensor.device.type)
-            self._buffer = torch.empty(self._size, dtype=torch.uint8, device="cpu", pin_memory=pins)
-        self._used = start + size
-        upload = _Upload(tensor, self, self._buffer, start, size)
-        if isinstance(values, torch.Tensor):
-            upload.read(self._buffer, 0).copy_(values)
-        else:  # of any layout, and of dtypes that `from_numpy` lacks
-            bytes_there = self._buffer[start : self._used].numpy()
-            np.copyto(bytes_there.view(values.dtype.newbyteorder("=")).reshape(values.shape), values)
-        return Deferred(tensor, complete_uploads, upload)
-
-    def finish(self, sent: int) -> None:
-        """Use another buffer from here on, with room for what was sent this time."""
-        self._buffer, self._used = None, 0
-        self._size = max(2 * _ALIGNMENT + sent, self._size // 2)
-
-
-def complete_uploads(uploads: list[_Upload]) -> None:
-    """Send what is in each pinned buffer in one transfer, and split it on the device."""
-    buffers = defaultdict(list)
-    for upload in uploads:
-        buffers[upload.tensor.device, id(upload.buffer)].append(upload)
-    for (device, _), parts in buffers.items():
-        buffer, start, is_pinned = parts[0].buffer, parts[0].start, can_pin(device.type)
-        if len(parts) == 1:
-            parts[0].tensor.copy_(parts[0].read(buffer, 0), non_blocking=is_pinned)
-        else:
-            arrived = buffer[start : parts[-1].start + parts[-1].size].to(device, non_blocking=is_pinned)
-            for upload in parts:
-                upload.tensor.copy_(upload.read(arrived, start))
+def complete_uploads(uploads: list[tuple[torch.Tensor, torch.Tensor | Array]]) -> None:
+    """Send all values for a device in one transfer from pinned memory, and split them there."""
+    by_device = defaultdict(list)
+    for result, values in uploads:
+        by_device[result.device].append((result, values))
+    for device, parts in by_device.items():
+        sizes = [-(-result.numel() * result.itemsize // _ALIGNMENT) * _ALIGNMENT for result, _ in parts]
+        is_pinned = can_pin(device.type)
+        buffer = torch.empty(sum(sizes), dtype=torch.uint8, device="cpu", pin_memory=is_pinned)
+        for (result, values), part in zip(parts, buffer.split(sizes)):
+            _write(_as_in(result, part), values)
+        sent = buffer if len(parts) == 1 else buffer.to(device, non_blocking=is_pinned)
+        for (result, _), part in zip(parts, sent.split(sizes)):
+            result.copy_(_as_in(result, part), non_blocking=is_pinned)
         hold_sources([(record, device, buffer)])
-    for staging in {upload.staging for upload in uploads}:
-        staging.finish(sum(upload.size + _ALIGNMENT for upload in uploads))
+
+
+def _as_in(tensor: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
+    """Return bytes as a tensor of the dtype and shape of another one."""
+    return memory[: tensor.numel() * tensor.itemsize].view(tensor.dtype).view(tensor.shape)
+
+
+def _write(memory: torch.Tensor, values: torch.Tensor | Array) -> None:
+    if isinstance(values, torch.Tensor):
+        memory.copy_(values)
+    else:  # of any layout, and of dtypes that `from_numpy` lacks
+        raw = memory.reshape(-1).view(torch.uint8).numpy()
+        np.copyto(raw.view(values.dtype.newbyteorder("=")).reshape(values.shape), values)
 
 
 # ---- from a device to the host ----------------------------------------------------------------------------
-
-
-class _Download(NamedTuple):
-    host: torch.Tensor
-    pinned: torch.Tensor
-    source: torch.Tensor
 
 
 @cache
@@ -176,12 +138,12 @@ def defer_download(host: torch.Tensor, source: torch.Tensor) -> torch.Tensor | D
         return host.copy_(source)
     pinned = torch.empty(source.shape, dtype=source.dtype, device="cpu", pin_memory=True)
     pinned.copy_(source, non_blocking=True)
-    return Deferred(host, complete_downloads, _Download(host, pinned, source))
+    return Deferred(host, complete_downloads, (host, pinned, source))
 
 
-def complete_downloads(downloads: list[_Download]) -> None:
+def complete_downloads(downloads: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]) -> None:
     """Wait once for each device, and copy what has arrived out of pinned memory."""
-    last = {download.source.device: download.source for download in downloads}
+    last = {source.device: source for _, _, source in downloads}
     for source in last.values():
         synchronize(source)
     for host, pinned, _ in downloads:

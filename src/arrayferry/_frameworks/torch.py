@@ -77,8 +77,7 @@ class Torch(Framework):
         """Return how tensors are made on a device: by `torch.from_numpy`, or through pinned memory."""
         break_graphs()
         on_cpu = device is None or device.type == "cpu"
-        staging = devices.Staging()
-        take = _ways()[0] if on_cpu else partial(upload, staging, device)
+        take = _ways()[0] if on_cpu else partial(upload, device)
         return Target(
             take=take,
             copies=not on_cpu,
@@ -89,7 +88,7 @@ class Torch(Framework):
             from_bits=(lambda bits, name: bits.view(getattr(torch, name))) if on_cpu else None,
             share=take if on_cpu else None,
             needs=STRIDED,
-            within=partial(copy_to, staging, device),
+            within=partial(copy_to, device),
             holds=partial(is_on, device),
             alias=alias,
             can_alias=can_alias,
@@ -195,9 +194,7 @@ def export(tensor: torch.Tensor) -> torch.Tensor:
 # ---- copying ----------------------------------------------------------------------------------------------
 
 
-def copy_to(
-    staging: devices.Staging, device: torch.device | None, tensor: torch.Tensor, dtype: str | None
-) -> Any:
+def copy_to(device: torch.device | None, tensor: torch.Tensor, dtype: str | None) -> Any:
     """Return a copy on a device, without gradient history."""
     _refuse_if_no_values(tensor)
     new = tensor.dtype if dtype is None else getattr(torch, dtype)
@@ -209,7 +206,7 @@ def copy_to(
         if tensor.is_complex() and not new.is_complex and new != torch.bool:  # torch would warn
             tensor = tensor.detach().clone().real
         if is_on_cpu and not goes_to_cpu:
-            return _upload(staging, there, new, tensor.detach())
+            return upload(there, tensor.detach(), new)
         if goes_to_cpu and not is_on_cpu:
             return _download(torch.empty(tensor.shape, dtype=new, device="cpu"), tensor)
         if not goes_to_cpu:
@@ -220,22 +217,18 @@ def copy_to(
         return copy if goes_to_cpu else devices.defer_copy(copy, tensor)
 
 
-def upload(staging: devices.Staging, device: torch.device, array: Array) -> Any:
-    """Return a tensor on a device with the values of a NumPy array of any layout."""
-    return _upload(staging, devices.with_index(device), getattr(torch, array.dtype.name), array)
-
-
-def _upload(staging: devices.Staging, device: torch.device, dtype: torch.dtype, values: Any) -> Any:
+def upload(device: torch.device, values: Any, dtype: torch.dtype | None = None) -> Any:
+    """Return a tensor on a device with the values of a NumPy array of any layout, or of another tensor."""
+    dtype = getattr(torch, values.dtype.name) if dtype is None else dtype
     result = torch.empty(values.shape, dtype=dtype, device=device)
     _refuse_dispatching(result)  # as it is in FakeTensorMode
-    return staging.defer_upload(result, values)
+    return devices.defer_upload(result, values)
 
 
-def fetch(tensor: torch.Tensor, array: Array) -> Any:
-    """Copy a tensor on a device to a NumPy array."""
+def fetch(tensor: torch.Tensor, memory: Array) -> Any:
+    """Copy a tensor on a device to the memory of a NumPy array."""
     _refuse_if_no_values(tensor)
-    result = _download(torch.from_numpy(array), tensor)
-    return result._replace(array=array) if type(result) is Deferred else array
+    return _download(torch.from_numpy(memory), tensor)
 
 
 def _download(host: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor | Deferred:
