@@ -6,6 +6,7 @@ A leaf keeps its dtype if the target has it, and otherwise gets the next one tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -198,6 +199,13 @@ def _cast(old: np.dtype[Any], new: np.dtype[Any], check: bool = False) -> Cast:
 def next_available(name: str, available: frozenset[str]) -> str:
     """Return the first name on a dtype's ladder that the target has; the name itself if there is none."""
     return next((rung for rung in _LADDERS.get(name, "").split() if rung in available), name)
+
+
+@cache
+def defaults_with(float_dtype: Any) -> dict[type, str]:
+    """Return the dtypes of Python's numbers where the user can choose the one of floats."""
+    name = dtype_name(float_dtype)
+    return {int: "int64", float: name, complex: "complex128" if name == "float64" else "complex64"}
 
 
 def ml_dtype(name: str) -> np.dtype[Any] | None:

@@ -54,8 +54,8 @@ class Source(NamedTuple):
         on_host: `(array)` to False if NumPy cannot see its memory.
         guard: `(array)` to a context in which the array's device is the current one, to export it from.
         export: `(array)` to an array on the same memory that others may be given, or a `SharingError`.
-        fetch: `(array, NumPy array)` copies an array on a device to one of the same shape and dtype; it returns
-            a `Deferred` if the values are there later.
+        fetch: `(array, NumPy array)` copies an array on a device to one of the same shape and dtype;
+            returns a `Deferred` if its values are there later.
         item: turns a 0-d array into a Python number, and any other array into something else.
         fast_copy: makes a private NumPy array, or returns None if in doubt; it is tried before `read`.
         fast_view: the same for a view, for callers that finish reading before anybody can write.

@@ -6,6 +6,7 @@ a tracer or another thread raises in the middle of it is not, and passes as it i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from traceback import walk_tb
 from typing import Any
@@ -47,6 +48,13 @@ class ignore_errors(AbstractContextManager[None]):
 
     def __exit__(self, cls: Any, error: BaseException | None, traceback: Any) -> bool:
         return isinstance(error, Exception) and not is_from_handler(error)
+
+
+def attempt(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Call a function of somebody else, which may raise anything: None if it does."""
+    with ignore_errors():
+        return function(*arguments, **options)
+    return None
 
 
 def describe_error(error: Exception) -> str:

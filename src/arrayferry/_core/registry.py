@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -11,7 +11,7 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from arrayferry._core import dtypes, interruptions, messages, type_cache
+from arrayferry._core import dtypes, generic, interruptions, messages, type_cache
 from arrayferry._core.framework import Framework, Source
 from arrayferry.errors import OptionError, UnknownFrameworkError
 
@@ -89,7 +89,7 @@ def find_framework(to: str | ModuleType | Framework) -> Framework:
             return _load_plugin(plugin)
     module = to if isinstance(to, ModuleType) else sys.modules.get(name)
     if module is not None and (hasattr(module, "asarray") or hasattr(module, "from_dlpack")):
-        return _fallback_target(module)
+        return generic.framework_of_module(module)
     raise UnknownFrameworkError(f"{name!r} is not an array framework", _how_to_name_one(name))
 
 
@@ -144,16 +144,6 @@ def _how_to_name_one(given: str = "") -> str:
     return f"{meant}name one of {', '.join(known)}; or {others}"
 
 
-_fallback_target: Callable[[ModuleType], Framework]
-_fallback_source: Callable[[type], Framework | None]
-
-
-def register_fallback(target: Callable[..., Framework], source: Callable[[type], Framework | None]) -> None:
-    """Set what the framework of a library that nobody registered is: as a target, and as that of a leaf."""
-    global _fallback_target, _fallback_source
-    _fallback_target, _fallback_source = target, source
-
-
 def decide_framework(cls: type) -> Framework | None:
     """Do what `framework_of` does, without its table: for decisions that go into another table.
 
@@ -165,7 +155,7 @@ def decide_framework(cls: type) -> Framework | None:
     package = str(cls.__module__).partition(".")[0]
     if package not in sys.stdlib_module_names and _load_plugins(package):
         return decide_framework(cls)
-    return _fallback_source(cls)
+    return generic.framework_of_type(cls)
 
 
 def _decide_source(cls: type) -> Source | None:

@@ -18,6 +18,7 @@ from arrayferry._core import containers, dtypes, holds, interruptions, ownership
 from arrayferry._core.delivery import Delivery
 from arrayferry._core.dtypes import Cast
 from arrayferry._core.framework import Array, Deferred, Framework, Source
+from arrayferry._core.generic import dlpack_device_type
 from arrayferry._core.messages import number_text
 from arrayferry._core.walk import KEEP
 from arrayferry.errors import NarrowingError, SharingError
@@ -296,7 +297,7 @@ class Routes:
             return False
         name, (used, is_checked) = _dtype_of(array), self._dtype_within(_dtype_of(array))
         has_dtype = (used or name) in self.target.dtypes() and not is_checked
-        return has_dtype and self.target.can_alias(_dlpack_device_type(array))
+        return has_dtype and self.target.can_alias(dlpack_device_type(array))
 
     def _alias(self, framework: Framework, source: Source, array: Any, owned: bool) -> Any:
         """Convert an array on an accelerator there; first, its framework copies what may change."""
@@ -322,13 +323,3 @@ class Routes:
 def _dtype_of(array: Any) -> str:
     """Return the name of an array's dtype; of a framework's own scalar, that of its type."""
     return dtypes.dtype_name(getattr(array, "dtype", type(array)))
-
-
-def _dlpack_device_type(array: Any) -> int:
-    """Return DLPack's number for the kind of device that an array is on: 2 is CUDA, 0 stands for unknown."""
-    if not hasattr(array, "__dlpack_device__"):
-        return 2 if hasattr(array, "__cuda_array_interface__") else 0
-    try:
-        return int(array.__dlpack_device__()[0])
-    except (BufferError, ValueError):  # DLPack has no number for it: a TPU, or several devices
-        return 0

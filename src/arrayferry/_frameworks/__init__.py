@@ -6,7 +6,7 @@ A file names its framework but does not import it; the framework is imported whe
 from __future__ import annotations
 
 from arrayferry._core import containers, registry
-from arrayferry._frameworks import _containers, _generic
+from arrayferry._frameworks import _containers
 from arrayferry._frameworks.array_api_strict import ArrayAPIStrict
 from arrayferry._frameworks.cupy import CuPy
 from arrayferry._frameworks.dask import Dask
@@ -23,5 +23,4 @@ from arrayferry._frameworks.warp import Warp
 for _framework in NumPy, Torch, Jax, CuPy, Dask, Sparse, ArrayAPIStrict, MLX, Warp, TensorFlow, Paddle:
     registry.register_framework(_framework())
 
-registry.register_fallback(_generic.framework_of_module, _generic.framework_of_type)
 containers.libraries.append(_containers.find)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from arrayferry._core.framework import Source, Target, no_view
-from arrayferry._frameworks._generic import ArrayLibrary
+from arrayferry._core.generic import ArrayLibrary
 from arrayferry._frameworks._lazy import xp
 
 

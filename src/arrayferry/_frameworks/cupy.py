@@ -40,7 +40,7 @@ class CuPy(Framework):
             dtypes=lambda: STANDARD,
             within=lambda array, dtype: defer_copy(device or array.device, array, dtype),
             holds=lambda array: device in (None, array.device),
-            alias=alias,
+            alias=lambda array: cupy.from_dlpack(array),
             can_alias=lambda device_type: device_type in (2, 10),  # CUDA or ROCm, whichever it is built for
         )
 
@@ -89,8 +89,3 @@ def record(device: Any) -> tuple[Callable[[], bool], Callable[[], Any]]:
     with device:
         event = cupy.cuda.get_current_stream().record()
     return lambda: bool(event.done), event.synchronize
-
-
-def alias(array: Any) -> cupy.ndarray:
-    """Return an array on the same device memory."""
-    return cupy.from_dlpack(array) if hasattr(array, "__dlpack__") else cupy.asarray(array)

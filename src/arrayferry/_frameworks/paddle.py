@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from arrayferry._core.dtypes import ML_DTYPES, STANDARD, ml_dtype
+from arrayferry._core.dtypes import ML_DTYPES, STANDARD, defaults_with, ml_dtype
 from arrayferry._core.framework import Array, Framework, Source, Target, no_view
 from arrayferry._core.ownership import STRIDED
-from arrayferry._frameworks._generic import defaults_with
 from arrayferry._frameworks._lazy import paddle
 from arrayferry.errors import NotInstalledError, UnsupportedError
 

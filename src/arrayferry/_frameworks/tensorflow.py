@@ -18,7 +18,7 @@ import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
 from arrayferry._core.framework import Array, Framework, Source, Target, no_view
-from arrayferry._frameworks._generic import attempt
+from arrayferry._core.interruptions import attempt
 from arrayferry._frameworks._lazy import tf
 from arrayferry.errors import SharingError, UnsupportedError
 

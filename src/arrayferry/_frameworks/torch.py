@@ -17,13 +17,12 @@ from contextlib import contextmanager, nullcontext
 from functools import cache, partial
 from typing import Any
 
-from arrayferry._core.dtypes import ML_DTYPES, STANDARD, dtype_name, ml_dtype
+from arrayferry._core.dtypes import ML_DTYPES, STANDARD, defaults_with, dtype_name, ml_dtype
 from arrayferry._core.framework import Array, Deferred, Framework, Source, Target
 from arrayferry._core.messages import with_article
 from arrayferry._core.ownership import STRIDED
 from arrayferry._core.speedups import speedups
 from arrayferry._frameworks import _torch_devices as devices
-from arrayferry._frameworks._generic import defaults_with
 from arrayferry._frameworks._lazy import torch
 from arrayferry._frameworks._torch_compile import break_graphs
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
@@ -90,7 +89,7 @@ class Torch(Framework):
             needs=STRIDED,
             within=partial(copy_to, device),
             holds=partial(is_on, device),
-            alias=alias,
+            alias=lambda array: torch.from_dlpack(array),  # type: ignore[attr-defined]
             can_alias=can_alias,
             # Tensors made in inference mode can never be trained on.
             guard=(torch.is_inference_mode_enabled, partial(torch.inference_mode, False)),
@@ -240,13 +239,6 @@ def is_on(device: torch.device | None, tensor: torch.Tensor) -> bool:
     """Return whether a tensor is on a device; one without an index is the current one of its type."""
     _refuse_if_no_values(tensor)
     return device is None or devices.with_index(device) == tensor.device
-
-
-def alias(array: Any) -> torch.Tensor:
-    """Return a tensor on the device memory of another framework's array."""
-    if not hasattr(array, "__dlpack__"):
-        return torch.as_tensor(array, device="cuda")  # which reads __cuda_array_interface__
-    return torch.from_dlpack(array)  # type: ignore[attr-defined]
 
 
 @cache

@@ -208,67 +208,21 @@ def test_class_that_only_talks_about_arrays_is_a_leaf():
     assert convert([leaf], "numpy")[0] is leaf
 
 
-class OnGPU:
-    """Says that its memory is on a GPU, of which it can make a copy, as the arrays of Numba can."""
+class OnGPU(DLPackArray):
+    """Says that it is on a GPU, of which it can make a copy."""
 
-    def __init__(self, values, on_gpu=True):
-        self._values, self._on_gpu = values, on_gpu
-
-    @property
-    def __cuda_array_interface__(self):
-        if not self._on_gpu:
-            raise AttributeError("it is on the CPU")
-        return {
-            "shape": self._values.shape,
-            "typestr": self._values.dtype.str,
-            "data": (0, False),
-            "version": 3,
-        }
+    def __dlpack_device__(self):
+        return (2, 0)
 
     def __array__(self, dtype=None, copy=None):
         return self._values.copy()
 
 
-class OnlyOnGPU(OnGPU):
-    __array__ = None
-
-
-def test_an_object_with_the_cuda_array_interface_is_an_array_on_its_device(name):
+def test_an_array_on_a_gpu_is_not_on_the_host(name):
     values = edges("int32")
     source = OnGPU(values)
     assert not source_of(source).on_host(source)
-    result = convert({"x": source}, name)["x"]
-    assert bits(result) == bits(values)
-    with pytest.raises(SharingError, match=r'value\["x"\]'):
-        convert({"x": source}, name, copy=False)
-
-
-def test_one_that_nobody_here_can_read_is_an_error(name):
-    with pytest.raises(UnsupportedError, match="OnlyOnGPU does not expose its values"):
-        convert(OnlyOnGPU(edges("int32")), name)
-
-
-def test_it_must_be_what_it_says_it_is(name):
-    class Lies(OnGPU):
-        def __array__(self, dtype=None, copy=None):
-            return self._values.astype("float32")
-
-    with pytest.raises(UnsupportedError, match="does not expose its values"):
-        convert(Lies(edges("int32")), name)
-
-
-def test_torch_and_cupy_are_asked_by_their_own_functions(monkeypatch):
-    torch = pytest.importorskip("torch")
-    values = edges("float32")
-    asked = []
-
-    def as_tensor(array, device):
-        asked.append(device)
-        return torch.from_numpy(array._values)
-
-    monkeypatch.setattr(torch, "as_tensor", as_tensor)
-    assert bits(convert(OnlyOnGPU(values), "numpy")) == bits(values)
-    assert asked == ["cuda"]
+    assert bits(convert({"x": source}, name)["x"]) == bits(values)
 
 
 def test_an_image_stays_one_and_what_is_registered_does_not(name):

@@ -2,8 +2,8 @@
 
 * as a target -> `module.asarray` of private memory; the result's dtype and shape are checked
 * as a source -> DLPack or `__array__`, whichever gives the array's true values
-* an object with `__cuda_array_interface__` -> a GPU array: by DLPack, or by a library that can read it there
-* one with only `__array_interface__` -> unchanged, as images are; `register_leaf` can make it an array
+* an object with only `__array_interface__` or `__cuda_array_interface__` -> unchanged, as images are;
+  `register_leaf` can make it an array
 * its dtypes and default dtypes -> found by trying
 """
 
@@ -19,10 +19,10 @@ import numpy as np
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD, dtype_name, ml_dtype
 from arrayferry._core.framework import WIDE, Array, Framework, Source, Target, no_view
-from arrayferry._core.interruptions import is_from_handler
+from arrayferry._core.interruptions import attempt
 from arrayferry.errors import SharingError, UnsupportedError
 
-_PROTOCOLS = ("__array_namespace__", "__dlpack__", "__cuda_array_interface__")
+_PROTOCOLS = ("__array_namespace__", "__dlpack__")
 
 
 class ArrayLibrary(Framework):
@@ -35,7 +35,7 @@ class ArrayLibrary(Framework):
 
     def source(self, cls: type) -> Source:
         """Return how its arrays are read: in every way that some library supports."""
-        return Source(read=read, view=view, on_host=lambda array: not _interface(array))
+        return Source(read=read, view=view, on_host=lambda array: dlpack_device_type(array) <= 1)
 
     def target(self, device: Any) -> Target:
         """Return how its arrays are made: by its `asarray`, or else its `from_dlpack`."""
@@ -76,14 +76,10 @@ def framework_of_type(cls: type) -> Framework | None:
     return framework_of_module(sys.modules.get(name) or ModuleType(name))
 
 
-def attempt(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Call a function of an unknown library, which may raise anything: None if it does."""
-    try:
-        return function(*arguments, **options)
-    except Exception as error:
-        if is_from_handler(error):
-            raise
-        return None
+def dlpack_device_type(array: Any) -> int:
+    """Return DLPack's number for the kind of device that an array is on: 1 for the CPU, 0 if unknown."""
+    device = attempt(lambda: array.__dlpack_device__())  # a TPU and several devices have no number
+    return 0 if device is None else int(device[0])
 
 
 # ---- reading ----------------------------------------------------------------------------------------------
@@ -93,8 +89,6 @@ _WAYS: tuple[Callable[[Any], Any], ...] = (
     np.from_dlpack,
     lambda array: np.from_dlpack(array, device="cpu"),
     lambda array: array.__array__(),
-    lambda array: sys.modules["cupy"].asarray(array).get(),
-    lambda array: sys.modules["torch"].as_tensor(array, device="cuda").cpu().numpy(),
 )
 
 
@@ -102,13 +96,13 @@ def read(array: Any) -> Array | None:
     """Return a view or a copy, whichever the array gives; None if its elements are not numbers."""
     has_counterpart = True
     # Without a dtype to compare, only DLPack is exact, because it carries one: a null might become a NaN.
-    for way in _WAYS if hasattr(array, "dtype") or _interface(array) else _WAYS[:2]:
+    for way in _WAYS if hasattr(array, "dtype") else _WAYS[:2]:
         if (values := attempt(way, array)) is None:
             continue
         if isinstance(values, np.ma.MaskedArray):
             return None
         values = np.asarray(values)
-        if values.dtype.name not in STANDARD | ML_DTYPES and _shape(array, values) == values.shape:
+        if values.dtype.name not in STANDARD | ML_DTYPES and _has_shape(array, values):
             has_counterpart = False  # objects or strings; but another way may give numbers
         elif _matches(array, values):
             return values
@@ -126,19 +120,13 @@ def view(array: Any) -> Array:
 
 def _matches(array: Any, values: Array) -> bool:
     """Return whether dtype and shape are the same; one that the array does not have counts as the same."""
-    dtype = np.dtype(_interface(array).get("typestr", values.dtype))
-    is_same: bool = dtype_name(getattr(array, "dtype", dtype)) == values.dtype.name
-    return is_same and _shape(array, values) == values.shape
+    return dtype_name(getattr(array, "dtype", values.dtype)) == values.dtype.name and _has_shape(
+        array, values
+    )
 
 
-def _shape(array: Any, values: Array) -> tuple[Any, ...]:
-    return tuple(getattr(array, "shape", _interface(array).get("shape", values.shape)))
-
-
-def _interface(array: Any) -> dict[str, Any]:
-    """Return the description of an array on a GPU; on the CPU, some have the attribute, but nothing in it."""
-    interface = getattr(array, "__cuda_array_interface__", None)
-    return interface if isinstance(interface, dict) else {}
+def _has_shape(array: Any, values: Array) -> bool:
+    return tuple(getattr(array, "shape", values.shape)) == values.shape
 
 
 # ---- making -----------------------------------------------------------------------------------------------
@@ -174,13 +162,6 @@ def dtypes(module: ModuleType, device: Any) -> frozenset[str]:
         return make(module, device, np.ones(1, ml_dtype(name) or name))
 
     return frozenset(name for name in STANDARD | ML_DTYPES if attempt(try_dtype, name) is not None)
-
-
-@cache
-def defaults_with(float_dtype: Any) -> dict[type, str]:
-    """Return the dtypes of Python's numbers where the user can choose the one of floats."""
-    name = dtype_name(float_dtype)
-    return {int: "int64", float: name, complex: "complex128" if name == "float64" else "complex64"}
 
 
 @cache
