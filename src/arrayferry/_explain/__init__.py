@@ -5,8 +5,7 @@
 | `reasons.py` | the reasons, as codes with texts |
 | `leaves.py` | each leaf of a value: what it was, what it became, why, and how long it takes |
 | `environment.py` | the leaves of real steps, and how long the boundary takes |
-| `explanation.py` | all leaves, with their totals, as text and for rich |
-| `advice.py` | what a user can do about it |
+| `explanation.py` | all leaves, with their totals and advice, as text and for rich |
 | `render.py` | the tables of `explain` and of the command |
 """
 
@@ -18,10 +17,9 @@ from typing import Any, NoReturn
 from arrayferry._core.convert import Converter, Namespace
 from arrayferry._core.dtypes import dtype_names
 from arrayferry._core.messages import refuse_unknown
-from arrayferry._explain.advice import advice_for
 from arrayferry._explain.environment import explain_environment
-from arrayferry._explain.explanation import Explanation
-from arrayferry._explain.leaves import Leaf, fastest, record
+from arrayferry._explain.explanation import Explanation, advice_for
+from arrayferry._explain.leaves import Leaf, Recorder, fastest
 from arrayferry._explain.reasons import REASONS
 from arrayferry.envs.hints import means_environment
 
@@ -75,8 +73,8 @@ def explain(
     box = [value]
     del value  # so that only the box holds it, if the caller no longer does
     converter = Converter(to, **options)
-    leaves = tuple(record(converter, box, ("value",), holder="you"))
+    leaves = tuple(Recorder(converter, "you still hold").record(box, ("value",)))
     refused = any(leaf.memory == "refused" for leaf in leaves)
     seconds = 0.0 if refused else fastest(converter, lambda: box)
     title = f"a value to {converter.framework.name}"
-    return Explanation(title, leaves, advice_for(leaves, converter), {"out": seconds})
+    return Explanation(title, leaves, tuple(advice_for(leaves, converter)), {"out": seconds})

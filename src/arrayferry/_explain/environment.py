@@ -13,21 +13,15 @@ from gymnasium.vector import VectorEnv
 from arrayferry._boundary.agents import AgentsBoundary
 from arrayferry._boundary.answers import RESET, STEP, checked
 from arrayferry._boundary.boundary import Boundary, boundary_of
-from arrayferry._core.convert import Converter, Namespace
+from arrayferry._core.convert import Namespace, convert
 from arrayferry._core.messages import count_of
-from arrayferry._explain.advice import advice_for
-from arrayferry._explain.explanation import Explanation
-from arrayferry._explain.leaves import Leaf, compared, record
-from arrayferry._explain.reasons import REASONS
+from arrayferry._explain.explanation import Explanation, advice_for
+from arrayferry._explain.leaves import Leaf, Recorder
 from arrayferry.envs.adapters import adapter_of
 from arrayferry.envs.opening import opened
-from arrayferry.envs.rollout import rollout_of
+from arrayferry.envs.rollout import RandomRollout, rollout_of
 from arrayferry.errors import FerryError
 from arrayferry.wrappers import wrap
-
-__all__ = ["explain_environment"]
-
-_HOLDER = "the environment"
 
 # What some reasons mean for an action: the action space decides about it, and the agent still holds it.
 _IN_ACTIONS = {
@@ -45,20 +39,24 @@ def explain_environment(env: Any, to: Namespace, steps: int, seed: int | None, *
     count_of("steps", steps)
     with opened(env) as base:
         wrapped: Any = wrap(base, to, sanitize=False, **options)
-        run = _Run(base, boundary_of(wrapped))
+        boundary, rollout = boundary_of(wrapped), rollout_of(base, adapter_of(base).kind)
         with suppress(FerryError):  # a refused leaf is reported below, with the others
-            run.rollout.reset(wrapped, seed)  # here the wrapper learns which arrays the environment takes
+            rollout.reset(wrapped, seed)  # here the wrapper learns which arrays the environment takes
         by_path: dict[str, list[Leaf]] = defaultdict(list)
+        laps: dict[str, list[float]] = defaultdict(list)
         for number in range(2 * steps):
-            for leaf in run.step(looks=number >= steps):
+            for leaf in _step(base, rollout, boundary, laps, looks=number >= steps):
                 by_path[leaf.path].append(leaf)
-        seconds = {name: min(times, default=0.0) for name, times in run.laps.items()}
         leaves = tuple(map(_usual, by_path.values()))
-        advice = advice_for(leaves, run.outgoing, vector=run.is_vector)
-        inner, target = boundary_of(base), run.outgoing.framework
+        seconds = {name: min(times) for name, times in laps.items()}
+        advice = [*advice_for(leaves, boundary.outgoing)]
+        inner, target = boundary_of(base), boundary.outgoing.framework
         if inner is not None and inner.outgoing.framework is target:
-            advice = (*advice, f"both sides are {target.name}: leave one wrapper out")
-        return Explanation(run.title, leaves, advice, seconds, steps)
+            advice.append(f"both sides are {target.name}: leave one wrapper out")
+        name = getattr(getattr(base, "spec", None), "id", type(base).__name__)
+        name = str(base) if isinstance(boundary, AgentsBoundary) else name
+        many = f" x {base.num_envs}" if isinstance(base, VectorEnv) else ""
+        return Explanation(f"{name}{many} to {target.name}", leaves, tuple(advice), seconds, steps)
 
 
 def _usual(same: list[Leaf]) -> Leaf:
@@ -70,65 +68,47 @@ def _usual(same: list[Leaf]) -> Leaf:
     return replace(alike[-1], seconds=min(leaf.seconds for leaf in alike), seen=seen)
 
 
-class _Run:
-    """An environment that is stepped with sampled actions, through the boundary of its wrapper."""
-
-    def __init__(self, env: Any, boundary: Boundary) -> None:
-        self._env, self._boundary, self.outgoing = env, boundary, boundary.outgoing
-        self.rollout = rollout_of(env, adapter_of(env).kind)
-        self.is_vector = isinstance(env, VectorEnv)
-        self._to_agent = Converter(self.outgoing.framework, self.outgoing.device)
-        self.laps: dict[str, list[float]] = {"action": [], "step": [], "out": []}
-        name = getattr(getattr(env, "spec", None), "id", type(env).__name__)
-        if isinstance(boundary, AgentsBoundary):
-            name = str(env)
-        many = f" x {env.num_envs}" if self.is_vector else ""
-        self.title = f"{name}{many} to {self.outgoing.framework.name}"
-
-    def step(self, looks: bool) -> list[Leaf]:
-        """Take a step; return what becomes of its leaves, or convert them and note how long that takes."""
-        action = self._to_agent(self.rollout.sample())
-        boundary = self.rollout.boundary(self._boundary)
-        start = perf_counter()
-        member = boundary.convert_action(action)
-        converted = perf_counter()
-        box = [self.rollout.step(self._env, member)]
-        stepped = perf_counter()
-        self.laps["action"].append(converted - start)
-        self.laps["step"].append(stepped - converted)
-        if looks:
-            leaves = _action_leaves(action, member, boundary.state.to_env, converted - start)
-            return leaves + self._leaves_of_result(box)
-        try:
-            _, _, terminated, truncated, _ = self._boundary.convert_step(box)
-            self.laps["out"].append(perf_counter() - stepped)
-        except FerryError:  # it is among the leaves; whether the episode is over is unknown
-            self._env.reset()
-        else:
-            self.rollout.start_again(self._env, terminated, truncated)
-        return []
-
-    def _leaves_of_result(self, box: list[Any]) -> list[Leaf]:
+def _step(
+    env: Any, rollout: RandomRollout, boundary: Boundary, laps: dict[str, list[float]], *, looks: bool
+) -> list[Leaf]:
+    """Take a step; return what becomes of its leaves, or convert them and note how long that takes."""
+    action = convert(rollout.sample(), boundary.outgoing.framework, boundary.outgoing.device)
+    acting = rollout.boundary(boundary)
+    start = perf_counter()
+    member = acting.convert_action(action)
+    converted = perf_counter()
+    box = [rollout.step(env, member)]
+    stepped = perf_counter()
+    laps["action"].append(converted - start)
+    laps["step"].append(stepped - converted)
+    if looks:
+        recorder = Recorder(acting.state.to_env, "the agent still holds", _IN_ACTIONS)
+        leaves = recorder.compare("action", action, member, "held")
+        leaves = [replace(leaf, seconds=(converted - start) / len(leaves)) for leaf in leaves]
         box[:] = checked("step", STEP, box.pop())
-        self._boundary.learn_from(box)
-        if self.is_vector:
-            leaves = record(self.outgoing, box, STEP, _HOLDER)
-            self.rollout.start_again(self._env, *box[2:4])
-            return leaves
-        numbers, box[1:4] = box[1:4], []  # so that only the box holds what is walked
-        leaves = record(self.outgoing, box, RESET, _HOLDER)
-        _, *converted, _ = self._boundary.convert_step([(None, *numbers, None)])
-        for name, value, result in zip(STEP[1:4], numbers, converted):
-            leaves += compared(name, value, result, self.outgoing, "own-memory", _HOLDER)
-        self.rollout.start_again(self._env, *numbers[1:])
+        boundary.learn_from(box)
+        leaves += _leaves_of_result(env, boundary, box)
+        rollout.start_again(env, *box[2:4])
         return leaves
+    try:
+        _, _, terminated, truncated, _ = boundary.convert_step(box)
+    except FerryError:  # it is among the leaves; whether the episode is over is unknown
+        env.reset()
+    else:
+        laps["out"].append(perf_counter() - stepped)
+        rollout.start_again(env, terminated, truncated)
+    return []
 
 
-def _action_leaves(action: Any, member: Any, to_env: Converter, seconds: float) -> list[Leaf]:
-    """Return the leaves of an action on its way in: from the policy's output to a member of the space."""
-    leaves = []
-    for leaf in compared("action", action, member, to_env, "held", "the agent"):
-        memory, reason = _IN_ACTIONS.get(leaf.reason, (leaf.memory, leaf.reason))
-        why = REASONS[reason].format(after=leaf.after) if reason != leaf.reason else leaf.why
-        leaves.append(replace(leaf, memory=memory, reason=reason, why=why))
-    return [replace(leaf, seconds=seconds / len(leaves)) for leaf in leaves]
+def _leaves_of_result(env: Any, boundary: Boundary, box: list[Any]) -> list[Leaf]:
+    """Return what becomes of the five values of a step; of a single environment's, three are numbers."""
+    recorder = Recorder(boundary.outgoing, "the environment still holds")
+    if isinstance(env, VectorEnv):
+        return recorder.record(box, STEP)
+    numbers, box[1:4] = box[1:4], []  # so that only the box holds what is walked
+    leaves = recorder.record(box, RESET)
+    box[1:1] = numbers
+    _, *converted, _ = boundary.convert_step([(None, *numbers, None)])
+    for name, value, result in zip(STEP[1:4], numbers, converted):
+        leaves += recorder.compare(name, value, result, "own-memory")
+    return leaves

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from arrayferry._core import ownership
+from arrayferry._core.convert import Converter
 from arrayferry._explain.leaves import Leaf
 from arrayferry._explain.render import columns, microseconds, size, table
 
@@ -14,13 +17,14 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.text import Text
 
-__all__ = ["Explanation"]
-
 _HEADS = ("leaf", "what it is", "route", ">bytes", ">µs", "shared or copied, and why")
 
 _STYLES = {"taken over": "green", "shared": "green", "refused": "red", "left alone": "dim"}
 
 _TIMES = {"out": "out", "action": "for the action in", "step": "for the environment itself"}
+
+# Below this many bytes, a copy costs less than thinking about it.
+_WORTH_IT = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -60,24 +64,23 @@ class Explanation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain data, for JSON."""
-        return {
-            **asdict(self),
-            "ok": self.ok,
-            "leaves": [{**asdict(leaf), "verdict": leaf.verdict} for leaf in self.leaves],
-            "bytes": self.totals,
-        }
+        leaves = [{**asdict(leaf), "verdict": leaf.verdict} for leaf in self.leaves]
+        return {**asdict(self), "ok": self.ok, "leaves": leaves, "bytes": self.totals}
 
-    def _rows(self) -> list[tuple[str, ...]]:
-        rows: list[tuple[str, ...]] = []
-        for leaf in self.leaves:
-            shape = "" if leaf.shape is None else f"[{','.join(map(str, leaf.shape))}]"
-            becomes = "" if leaf.before == leaf.after else f"→{leaf.after}"
-            nbytes = size(leaf.nbytes) if leaf.nbytes else ""
-            time = microseconds(leaf.seconds) if leaf.seconds else ""
-            seen = f" ({leaf.seen} of {self.steps} steps)" if leaf.seen < self.steps else ""
-            what = leaf.before + shape + becomes
-            rows.append((leaf.path, what, "→".join(leaf.route), nbytes, time, leaf.verdict + seen))
-        return rows
+    def _row(self, leaf: Leaf) -> tuple[str, ...]:
+        shape = "" if leaf.shape is None else f"[{','.join(map(str, leaf.shape))}]"
+        becomes = "" if leaf.before == leaf.after else f"→{leaf.after}"
+        nbytes = size(leaf.nbytes) if leaf.nbytes else ""
+        time = microseconds(leaf.seconds) if leaf.seconds else ""
+        seen = f" ({leaf.seen} of {self.steps} steps)" if leaf.seen < self.steps else ""
+        return (
+            leaf.path,
+            leaf.before + shape + becomes,
+            "→".join(leaf.route),
+            nbytes,
+            time,
+            leaf.verdict + seen,
+        )
 
     def _summary(self) -> str:
         amounts = [f"{size(count)} {kind}" for kind, count in self.totals.items() if count]
@@ -88,7 +91,9 @@ class Explanation:
     def __str__(self) -> str:
         """Return a table of plain text."""
         advice = [f"advice: {text}" for text in self.advice]
-        return "\n".join([self.title, *columns(_HEADS, self._rows()), self._summary(), *advice])
+        return "\n".join(
+            [self.title, *columns(_HEADS, map(self._row, self.leaves)), self._summary(), *advice]
+        )
 
     __repr__ = __str__
 
@@ -98,7 +103,38 @@ class Explanation:
 
         yield Text(self.title, "bold")
         styles = [_STYLES.get(leaf.memory, "") for leaf in self.leaves]
-        yield table(_HEADS, self._rows(), styles, options.max_width)
+        yield table(_HEADS, map(self._row, self.leaves), styles, options.max_width)
         yield Text(self._summary(), "bold")
         for advice in self.advice:
             yield Text.assemble(("advice: ", "yellow"), advice)
+
+
+def advice_for(leaves: Sequence[Leaf], converter: Converter) -> Iterator[str]:
+    """Yield what a user can do about these leaves, the most important first; nothing if no rule applies."""
+    out = [leaf for leaf in leaves if not leaf.path.startswith("action")]
+    for leaf in out:
+        if leaf.hint:
+            yield f"{leaf.path}: {leaf.hint}"
+    wide = [leaf for leaf in out if leaf.after == "float64" and leaf.shape]
+    if wide and not converter.dtypes:
+        yield f"float64 in {_named(wide)} ({_size(wide)}): dtypes={{'float64': 'float32'}} halves it"
+    narrowed = [leaf for leaf in out if leaf.reason == "no-dtype"]
+    if narrowed and converter.framework.widening_hint:
+        yield f"{_named(narrowed)}: narrowed. To keep all bits: {converter.framework.widening_hint}"
+    copied = [leaf for leaf in out if leaf.reason in ("held", "container-held") and leaf.nbytes >= _WORTH_IT]
+    if copied and not converter.target.alignment and converter.device is None:
+        why = "copied, because others hold it. copy=False shares it, if neither side writes"
+        yield f"{_named(copied)}: {_size(copied)} {why}"
+    if any(re.match(r'info\["final_obs"\]\[\d+\]', leaf.path) for leaf in out):
+        yield "final_obs is an array of objects: dense_final=True makes it one batch"
+    if not ownership.REFCOUNTS_RELIABLE:
+        yield "on this Python every leaf is copied: its reference counts prove nothing"
+
+
+def _named(leaves: Sequence[Leaf]) -> str:
+    more = f" and {len(leaves) - 2} more" if len(leaves) > 2 else ""
+    return ", ".join(leaf.path for leaf in leaves[:2]) + more
+
+
+def _size(leaves: Sequence[Leaf]) -> str:
+    return size(sum(leaf.nbytes for leaf in leaves))

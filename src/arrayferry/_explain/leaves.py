@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -21,8 +21,6 @@ from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import KEEP, Container, Slot, unchanged, walk
 from arrayferry._explain.reasons import REASONS, WAYS, have_common_memory, reason_to_copy, route_of
 from arrayferry.errors import FerryError
-
-__all__ = ["Leaf", "compared", "fastest", "flat", "record"]
 
 # How often something is repeated to measure its time.
 _LAPS = 5
@@ -69,65 +67,122 @@ class Leaf:
         return f"{'cast to ' + self.after if self.memory == 'cast' else self.memory}: {self.why}"
 
 
-def record(converter: Converter, box: list[Any], names: Sequence[str], holder: str) -> list[Leaf]:
-    """Convert the values in a list that is their only holder, and return what became of each leaf.
+@dataclass(frozen=True)
+class Recorder:
+    """Notes what becomes of leaves on their way through a converter.
 
-    A leaf that is refused is recorded like the others, and the walk goes on.
+    Attributes:
+        converter: the converter.
+        holder: who may hold the originals, and so, such as "you still hold".
+        meanings: what becomes of the memory, and the reason, where some reasons stand for others.
     """
-    leaves: list[Leaf] = []
-    uncounted: list[str] = []  # how the paths begin in containers whose holders are not counted
 
-    def visit(path: str, value: Any, references: int | None, handler: Any) -> Any:
-        try:
-            route = route_of(handler, value)
-            reason = reason_to_copy(converter, route, value, references)
-            if reason == "container-held" and path.startswith(tuple(uncounted)):
-                reason = "container-uncounted"
-            result = route(value, references is not None and references <= ownership.unshared)
-        except FerryError as error:
-            leaf = leaf_of(path, value, KEEP, converter, handler, "", holder)
-            what, hint = error.what, error.hint
-            leaves.append(replace(leaf, memory="refused", reason="refused", why=what, hint=hint))
-            return value
-        if type(result) is not Container:
-            array = result
-            while type(array) is Deferred:
-                array = array.array
-            leaf = leaf_of(path, value, array, converter, route, reason, holder)
-            # What was taken over is handed in as it came: in a box that is its only holder.
-            is_taken = leaf.memory == "taken over" and isinstance(value, np.ndarray)
-            new_box = lambda: [value.copy() if is_taken else value]  # noqa: E731
-            leaves.append(replace(leaf, seconds=fastest(converter, new_box)))
-        elif not result.counted:
-            uncounted.extend((f"{path}[", f"{path}."))
-        return result
+    converter: Converter
+    holder: str
+    meanings: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
-    def decide(cls: type) -> Any:
-        handler = converter.handlers[cls]
-        is_uncounted = type(handler) is Container and not handler.counted
-        return (lambda value, owned: handler) if is_uncounted else handler  # a function is visited
+    def record(self, box: list[Any], names: Sequence[str]) -> list[Leaf]:
+        """Convert the values in a list that is their only holder, and return what became of each leaf.
 
-    walk(box, [*map(Slot, names)], TypeCache(decide), visit=visit)
-    return leaves
+        A leaf that is refused is recorded like the others, and the walk goes on.
+        """
+        leaves: list[Leaf] = []
+        uncounted: list[str] = []  # how the paths begin in containers whose holders are not counted
 
+        def visit(path: str, value: Any, references: int | None, handler: Any) -> Any:
+            try:
+                route = route_of(handler, value)
+                reason = reason_to_copy(self.converter, route, value, references)
+                if reason == "container-held" and path.startswith(tuple(uncounted)):
+                    reason = "container-uncounted"
+                result = route(value, references is not None and references <= ownership.unshared)
+            except FerryError as error:
+                leaf = self._leaf(path, value, KEEP, handler, "")
+                what, hint = error.what, error.hint
+                leaves.append(replace(leaf, memory="refused", reason="refused", why=what, hint=hint))
+                return value
+            if type(result) is not Container:
+                array = result
+                while type(array) is Deferred:
+                    array = array.array
+                leaf = self._leaf(path, value, array, route, reason)
+                # What was taken over is handed in as it came: in a box that is its only holder.
+                is_taken = leaf.memory == "taken over" and isinstance(value, np.ndarray)
+                new_box = lambda: [value.copy() if is_taken else value]  # noqa: E731
+                leaves.append(replace(leaf, seconds=fastest(self.converter, new_box)))
+            elif not result.counted:
+                uncounted.extend((f"{path}[", f"{path}."))
+            return result
 
-def compared(
-    name: str, value: Any, result: Any, converter: Converter, reason: str, holder: str
-) -> list[Leaf]:
-    """Return the leaves of a value that more than a converter has changed, by comparing it with the result.
+        def decide(cls: type) -> Any:
+            handler = self.converter.handlers[cls]
+            is_uncounted = type(handler) is Container and not handler.counted
+            return (lambda value, owned: handler) if is_uncounted else handler  # a function is visited
 
-    The reason is that of a copy, unless it is how the array gets to its device.
-    """
-    before, after = flat(value, name), flat(result, name)
-    if before.keys() != after.keys():  # the result has another structure: both are one leaf
-        before, after = {name: value}, {name: result}
-    leaves = []
-    for path, leaf in before.items():
-        route = route_of(converter.handlers[type(leaf)], leaf)
-        way = reason_to_copy(converter, route, leaf, None)
-        why = way if way in WAYS else reason
-        leaves.append(leaf_of(path, leaf, after[path], converter, route, why, holder))
-    return leaves
+        walk(box, [*map(Slot, names)], TypeCache(decide), visit=visit)
+        return leaves
+
+    def compare(self, name: str, value: Any, result: Any, reason: str) -> list[Leaf]:
+        """Return the leaves of a value that more than the converter has changed, compared with the result.
+
+        The reason is that of a copy, unless it is how the array gets to its device.
+        """
+        before, after = flat(value, name), flat(result, name)
+        if before.keys() != after.keys():  # the result has another structure: both are one leaf
+            before, after = {name: value}, {name: result}
+        leaves = []
+        for path, leaf in before.items():
+            route = route_of(self.converter.handlers[type(leaf)], leaf)
+            way = reason_to_copy(self.converter, route, leaf, None)
+            leaves.append(self._leaf(path, leaf, after[path], route, way if way in WAYS else reason))
+        return leaves
+
+    def _leaf(self, path: str, value: Any, result: Any, route: Any, reason: str) -> Leaf:
+        """Return what became of a value by a route; `reason` is why it was copied, if it was."""
+        memory, reason = self._outcome(value, result, reason)
+        before, after = _kind_of(value), _kind_of(value if result is KEEP else result)
+        steps = (
+            ()
+            if memory == "left alone"
+            else getattr(route, "steps", ("python", self.converter.framework.name))
+        )
+        if reason == "number":
+            steps = (*steps[:1], "numpy" if isinstance(result, np.generic) else "python")
+        memory, reason = self.meanings.get(reason, (memory, reason))
+        shape, nbytes, place = getattr(value, "shape", None), 0, "its device"
+        with ignore_errors():  # some frameworks lack it, and some arrays have no values
+            nbytes = int(value.nbytes)
+        with ignore_errors():
+            place = value.device
+        why = REASONS[reason].format(
+            a_type=with_article(type(value).__name__),
+            an_after=with_article(after),
+            before=before,
+            after=after,
+            source=framework_of(type(value)),
+            to=self.converter,
+            place=place,
+            holder=self.holder,
+        )
+        shape = None if shape is None else tuple(shape)
+        return Leaf(path, shape, before, after, steps, memory, reason, why, nbytes)
+
+    def _outcome(self, value: Any, result: Any, reason: str) -> tuple[str, str]:
+        """Return what became of a leaf's memory, and the code of the reason."""
+        was_array, is_array = (framework_of(type(each)) is not None for each in (value, result))
+        if result is KEEP:
+            return "left alone", "no-counterpart"
+        if not is_array:
+            return ("left alone", "no-array") if result is value else ("converted", "number")
+        if not was_array:
+            return "converted", "array"
+        if self.converter.copy is False:  # else it would have been refused
+            return "shared", "copy-false"
+        if have_common_memory(value, result):
+            return "taken over", "unheld"
+        if (before := _kind_of(value)) != _kind_of(result):
+            return "cast", "dtypes" if before in self.converter.dtypes else "no-dtype"
+        return "copied", reason
 
 
 def fastest(converter: Converter, new_box: Callable[[], list[Any]]) -> float:
@@ -139,56 +194,6 @@ def fastest(converter: Converter, new_box: Callable[[], list[Any]]) -> float:
         convert(box)
         laps.append(perf_counter() - start)
     return min(laps)
-
-
-def leaf_of(
-    path: str, value: Any, result: Any, converter: Converter, route: Any, reason: str, holder: str
-) -> Leaf:
-    """Return what became of a value by a route; `reason` is why it was copied, if it was."""
-    memory, reason = _outcome(value, result, converter, reason)
-    source, target = framework_of(type(value)), converter.framework
-    before, after = _kind_of(value), _kind_of(value if result is KEEP else result)
-    shape, nbytes, place = getattr(value, "shape", None), 0, "its device"
-    with ignore_errors():  # some frameworks lack it, and some arrays have no values
-        nbytes = int(value.nbytes)
-    with ignore_errors():
-        place = value.device
-    why = REASONS[reason].format(
-        a_type=with_article(type(value).__name__),
-        before=before,
-        after=after,
-        an_after=with_article(after),
-        source=source and source.name,
-        target=target.name,
-        device=converter.device_name,
-        place=place,
-        alignment=converter.target.alignment,
-        holder=holder,
-        holds="hold" if holder == "you" else "holds",
-    )
-    steps = () if memory == "left alone" else getattr(route, "steps", ("python", target.name))
-    if reason == "number":
-        steps = (*steps[:1], "numpy" if isinstance(result, np.generic) else "python")
-    shape = None if shape is None else tuple(shape)
-    return Leaf(path, shape, before, after, steps, memory, reason, why, nbytes)
-
-
-def _outcome(value: Any, result: Any, converter: Converter, reason: str) -> tuple[str, str]:
-    """Return what became of a leaf's memory, and the code of the reason."""
-    was_array, is_array = (framework_of(type(each)) is not None for each in (value, result))
-    if result is KEEP:
-        return "left alone", "no-counterpart"
-    if not is_array:
-        return ("left alone", "no-array") if result is value else ("converted", "number")
-    if not was_array:
-        return "converted", "array"
-    if converter.copy is False:  # else it would have been refused
-        return "shared", "copy-false"
-    if have_common_memory(value, result):
-        return "taken over", "unheld"
-    if (before := _kind_of(value)) != _kind_of(result):
-        return "cast", "dtypes" if before in converter.dtypes else "no-dtype"
-    return "copied", reason
 
 
 def _kind_of(value: Any) -> str:

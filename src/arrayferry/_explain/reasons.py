@@ -13,8 +13,6 @@ from arrayferry._core.interruptions import ignore_errors
 from arrayferry._core.registry import framework_of, source_of
 from arrayferry._core.route import Route
 
-__all__ = ["REASONS", "WAYS", "have_common_memory", "reason_to_copy", "route_of"]
-
 REASONS: dict[str, str] = {
     # taken over or shared
     "unheld": "nobody else holds it",
@@ -24,32 +22,32 @@ REASONS: dict[str, str] = {
     **{code: ownership.OBSTACLES[code][0] for code in ownership.TAKING},
     "copy-true": "copy=True",
     "uncounted": "this Python cannot tell whether anybody else holds it",
-    "container-held": "{holder} still {holds} the container it is in",
+    "container-held": "{holder} the container it is in",
     "container-uncounted": "nobody can tell who else holds the container it is in",
-    "held": "{holder} still {holds} it",
-    "device": "it goes to {device}",
-    "alignment": "{target} takes over only memory that is aligned to {alignment} bytes",
-    "own-memory": "{target} allocates its own memory",
+    "held": "{holder} it",
+    "device": "it goes to {to.device_name}",
+    "alignment": "{to.framework.name} takes over only memory that is aligned to {to.target.alignment} bytes",
+    "own-memory": "{to.framework.name} allocates its own memory",
     "no-view": "NumPy cannot see its memory",
     # copied to a device, from one, or between two
-    "uploaded": "it goes to {device}, in one transfer with the others",
+    "uploaded": "it goes to {to.device_name}, in one transfer with the others",
     "downloaded": "it comes from {place}, with one wait for all that do",
     "stays": "it stays on {place}, and nobody waits",
-    "moves": "it goes from {place} to {device}, and nobody waits",
-    "by-host": "{target} cannot read it on {place}, so it goes through the host",
-    "immutable": "arrays of {source} never change, and yours are writable",
-    "deletable": "its {source} array can still be deleted or donated",
-    "uncountable": "there is no way to tell who else holds {source} arrays",
+    "moves": "it goes from {place} to {to.device_name}, and nobody waits",
+    "by-host": "{to.framework.name} cannot read it on {place}, so it goes through the host",
+    "immutable": "arrays of {source.name} never change, and yours are writable",
+    "deletable": "its {source.name} array can still be deleted or donated",
+    "uncountable": "there is no way to tell who else holds {source.name} arrays",
     # cast
     "dtypes": "dtypes= asks for it",
-    "no-dtype": "{target} has no {before} here",
+    "no-dtype": "{to.framework.name} has no {before} here",
     "space-dtype": "the action space has {after}",
     # converted, which is said as "converted to ..."
     "array": "to an array",
     "scalar": "to a scalar, as the action space expects",
     "number": "to {an_after}",
     # left alone
-    "no-counterpart": "{before} has no counterpart in {target}",
+    "no-counterpart": "{before} has no counterpart in {to.framework.name}",
     "no-array": "{a_type} is not an array",
     # refused
     "refused": "its conversion raises",

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from textwrap import fill, indent
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.text import Text
-
-__all__ = ["columns", "microseconds", "size", "table"]
 
 # The last column is never narrower than this, in characters.
 _NARROWEST = 12
@@ -63,14 +61,13 @@ def columns(heads: Sequence[str], rows: Iterable[Sequence[str]], width: int = 0)
     """
     cells = [[head.removeprefix(">") for head in heads], *rows]
     widths = [max(map(len, column)) for column in zip(*cells)]
+    signs = [">" if head.startswith(">") else "<" for head in heads[:-1]]
+    layout = "".join(f"{{:{sign}{width}}}  " for sign, width in zip(signs, widths))
     lines = []
     for *others, last in cells:
-        padded = (
-            cell.rjust(size) if head.startswith(">") else cell.ljust(size)
-            for head, cell, size in zip(heads, others, widths)
-        )
-        start = "".join(f"{cell}  " for cell in padded)
+        start = layout.format(*others)
         limit = max(width, len(start) + _NARROWEST) if width else len(start + last) + 1
-        indents: Any = {"initial_indent": start, "subsequent_indent": " " * len(start)}
-        lines.append(fill(last, limit, **indents, break_on_hyphens=False) or start.rstrip())
+        hanging = " " * len(start)
+        line = fill(last, limit, initial_indent=start, subsequent_indent=hanging, break_on_hyphens=False)
+        lines.append(line or start.rstrip())
     return lines

@@ -15,9 +15,6 @@ from arrayferry.cli import bench, check, doctor, explain
 from arrayferry.cli.screen import Outcome, one_line, show, stdout_to_stderr
 from arrayferry.errors import DeviceError, KeptWarning, NotInstalledError, OptionError, UnknownFrameworkError
 
-__all__ = ["COMMANDS", "parse", "run"]
-
-
 FINE, FOUND, USAGE = 0, 1, 2  # and 130 for Ctrl-C
 
 # What the user asked for does not exist here.

@@ -13,8 +13,6 @@ import gymnasium as gym
 import arrayferry
 from arrayferry.errors import OptionError
 
-__all__ = ["add_environment", "count", "default_target", "make", "title_of"]
-
 
 def add_environment(
     parser: ArgumentParser, default: str | None = None, to: str = "torch if installed"

@@ -16,8 +16,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from arrayferry.errors import FerryError, UnknownFrameworkError
 
-__all__ = ["Outcome", "one_line", "progress", "show", "stdout_to_stderr"]
-
 
 @dataclass(frozen=True)
 class Outcome:

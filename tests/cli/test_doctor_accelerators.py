@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from arrayferry.cli.accelerators import Accelerators, advice, lines, look
+from arrayferry.cli.doctor import Accelerators, advice, lines, look
 
-BOTH = Accelerators(("cuda:0",), ("cuda:0",), "12.8", "12", "91002", "works, by DLPack")
+BOTH = Accelerators(("cuda:0",), ("cuda:0",), "12.8", "12")
 
 ADVICE = [
     (Accelerators(), {}, ""),
@@ -38,10 +38,9 @@ def test_advice(found, environ, hint):
 
 
 def test_lines():
-    assert lines(BOTH, {"XLA_PYTHON_CLIENT_PREALLOCATE": "0"}) == [
-        "torch: cuda:0, built for CUDA 12.8, cuDNN 91002",
+    assert [*lines(BOTH, {"XLA_PYTHON_CLIENT_PREALLOCATE": "0"})] == [
+        "torch: cuda:0, built for CUDA 12.8",
         "JAX: cuda:0, built for CUDA 12",
-        "torch to JAX and back: works, by DLPack",
     ]
 
 
@@ -51,18 +50,4 @@ def test_this_machine(ferry):
     if hasattr(torch, "accelerator"):
         assert bool(found.torch) == torch.accelerator.is_available()
     assert bool(found.jax) == (jax.default_backend() != "cpu")
-    assert lines(found)[0] in ferry("doctor").out
-    assert "torch to JAX and back: works, by DLPack" in lines(found)
-
-
-def test_an_array_really_goes_there_and_back(monkeypatch):
-    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
-    take = jax.numpy.from_dlpack
-    monkeypatch.setattr(jax.numpy, "from_dlpack", lambda array: take(array) + 1)
-    assert look().round_trip == "changes values, by DLPack"
-
-    def fail(array):
-        raise BufferError("no common device")
-
-    monkeypatch.setattr(torch, "from_dlpack", fail)
-    assert "no common device" in look().round_trip
+    assert "\n".join(lines(found)) in ferry("doctor").out.replace("\n ", " ")

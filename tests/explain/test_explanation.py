@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import arrayferry
-from arrayferry._explain.advice import advice_for
+from arrayferry._explain.explanation import advice_for
 from arrayferry._explain.leaves import Leaf
 
 
@@ -19,6 +19,6 @@ def test_final_observations_are_advised():
         why="",
         nbytes=16,
     )
-    assert advice_for([leaf], arrayferry.Converter("numpy"), vector=True) == (
+    assert tuple(advice_for([leaf], arrayferry.Converter("numpy"))) == (
         "final_obs is an array of objects: dense_final=True makes it one batch",
     )
