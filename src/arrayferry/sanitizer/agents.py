@@ -12,8 +12,6 @@ from arrayferry._boundary.agents import find_space
 from arrayferry._boundary.answers import STEP
 from arrayferry.sanitizer.wrapper import Watching
 
-__all__ = ["AECSanitizer", "ParallelSanitizer"]
-
 
 class _WatchingAgents(Watching):
     """What both sanitizers share: observations should be in their agent's space."""

@@ -7,9 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from sys import getrefcount
 from typing import Any, TypeAlias
-from weakref import getweakrefcount
 
 import numpy as np
 
@@ -23,13 +21,8 @@ from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import Handler, Slot, unchanged, walk
 from arrayferry.errors import FerryError, SharingError
 
-__all__ = ["Form", "PASSED", "Leaf", "first_where", "read"]
-
 # The framework ("python" for what is not an array), the dtype or type, and the shape.
 Form: TypeAlias = "tuple[str, str, tuple[int, ...]]"
-
-# Arrays of these dtype kinds consist of nothing but their memory.
-_PLAIN = "biufcmMSUV"
 
 
 @dataclass(slots=True, eq=False)
@@ -94,7 +87,7 @@ def read(box: list[Any], names: Sequence[str], passed: int = 0) -> list[Leaf]:
 
     with suppress(FerryError):  # the conversion itself will report it
         walk(box, [*map(Slot, names)], _handlers, visit=visit)
-    if alone and ownership.REFCOUNTS_RELIABLE:
+    if ownership.REFCOUNTS_RELIABLE:
         known = _known_references(leaves, alone)
         known.update({id(value): passed for value in box})
         for leaf in alone:
@@ -111,6 +104,7 @@ _handlers = TypeCache(_handler_of)
 
 
 def _view(value: Any, owner: Framework | None) -> tuple[Any, bool]:
+    """Return an array as NumPy sees it, or a number, or None; and whether that is the array's own memory."""
     if owner is None:
         return (value if isinstance(value, (int, float, complex, np.generic)) else None), False
     view, in_place = None, False
@@ -119,9 +113,8 @@ def _view(value: Any, owner: Framework | None) -> tuple[Any, bool]:
             view, in_place = source_of(value).view(value), not owner.immutable
         except SharingError:
             view = source_of(value).read(value)
-    if view is None or view.dtype.kind not in _PLAIN or view.dtype.hasobject:
-        return None, False
-    return (None, False) if isinstance(value, np.ma.MaskedArray) else (view, in_place)
+    has_more = view is None or view.dtype.hasobject or isinstance(value, np.ma.MaskedArray)
+    return (None, False) if has_more else (view, in_place)
 
 
 # ---- who holds it? --------------------------------------------------------------------------------------
@@ -149,25 +142,20 @@ def _is_held(leaf: Leaf, known: Counter[int]) -> bool | None:
     box = [leaf.value if leaf.value.base is None else leaf.value.base]
     if type(box[0]) is not np.ndarray or box[0].base is not None or not box[0].flags.owndata:
         return None
-    return getweakrefcount(leaf.value) + getweakrefcount(box[0]) > 0 or _has_others(box, known)
-
-
-def _references(box: list[Any]) -> int:
-    return getrefcount(box[0])
-
-
-_boxed = _references([object()])
+    return _has_others(box, known)
 
 
 def _has_others(box: list[Any], known: Counter[int]) -> bool:
-    return _references(box) - known[id(box[0])] > _boxed
+    return ownership.count_holders(box) - known[id(box[0])] > _IN_BOX
 
 
 def _passed(value: Any) -> int:
     box = [value]
     del value
-    return _references(box)
+    return ownership.count_holders(box)
 
 
-# The references to an argument that its caller keeps while a function runs: none since Python 3.11.
-PASSED = _passed(object()) - _boxed
+# The references to what only a box holds; and those that its caller keeps to the argument of a function while
+# it runs: none since Python 3.11.
+_IN_BOX = ownership.count_holders([object()])
+PASSED = _passed(object()) - _IN_BOX

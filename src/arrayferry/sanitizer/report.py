@@ -10,8 +10,6 @@ from typing import Any, Literal
 from arrayferry._core.messages import warn_caller
 from arrayferry.errors import FerryError
 
-__all__ = ["Finding", "FindingLog", "Report", "SanitizerError", "SanitizerWarning", "Severity"]
-
 # An error: values that somebody holds have changed, or are not numbers. A warning: a promise is broken, or
 # may be. An info: it does no harm here, and is only collected.
 Severity = Literal["error", "warning", "info"]

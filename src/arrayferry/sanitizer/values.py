@@ -19,8 +19,6 @@ from arrayferry.sanitizer.report import FindingLog, Severity
 from arrayferry.spaces.members import to_numpy
 from arrayferry.spaces.structure import ARRAY_SPACES, has_fixed_shape, subspaces
 
-__all__ = ["Values", "misfits", "parts_of"]
-
 _HINTS = {
     "framework": "return arrays of one framework from reset() and step()",
     "dtype": "cast it in the environment, or with dtypes= on the way",

@@ -24,8 +24,6 @@ from arrayferry.sanitizer.writes import Writes
 from arrayferry.spaces.members import shape_of
 from arrayferry.spaces.structure import step_space
 
-__all__ = ["Sanitizer", "VectorSanitizer", "Watching", "findings", "watch"]
-
 
 class Watching:
     """What all sanitizers share: they look at what goes in and comes out. They read, and never write."""

@@ -10,7 +10,6 @@ receiver's own (see `leaves`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from sys import getrefcount
 from typing import Any
 
@@ -18,8 +17,6 @@ import numpy as np
 
 from arrayferry.sanitizer.leaves import Leaf, first_where
 from arrayferry.sanitizer.report import FindingLog, Severity
-
-__all__ = ["Writes"]
 
 # For how many steps memory that was handed over is watched.
 _STEPS = 4
@@ -29,17 +26,12 @@ _UNPROTECTED = "return a copy from the environment, or leave copy at None"
 _OWN = "copy it before writing to it, or leave copy at None"
 
 
-@dataclass(slots=True, eq=False)
 class _Snapshot:
     """One array that was handed over: the leaf, the step, its memory at that time, and who held it."""
 
-    leaf: Leaf
-    step: int
-    before: bytes = b""
-    references: int = 0
-
-    def __post_init__(self) -> None:
-        self.before, self.references = self.leaf.view.tobytes(), self.count()
+    def __init__(self, leaf: Leaf, step: int) -> None:
+        self.leaf, self.step = leaf, step
+        self.before, self.references = leaf.view.tobytes(), self.count()
 
     def count(self) -> int:
         """Return the number of references to the array."""
