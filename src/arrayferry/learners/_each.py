@@ -22,16 +22,6 @@ from arrayferry.spaces.members import to_numpy
 if TYPE_CHECKING:
     import gymnasium as gym
 
-__all__ = [
-    "SEPARATE",
-    "WITH_WORKERS",
-    "call_each",
-    "is_each_in",
-    "refuse_without_final",
-    "with_rows",
-    "with_scalars",
-]
-
 WITH_WORKERS = ProcessVectorEnv, RayVectorEnv
 # Vector environments that have an environment for each row; others are one object.
 SEPARATE = SyncVectorEnv, AsyncVectorEnv, *WITH_WORKERS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from types import SimpleNamespace
 from typing import Any
 
 from gymnasium import spaces
@@ -13,8 +14,6 @@ from arrayferry._boundary.autoreset import autoreset_mode_of
 from arrayferry.envs.simulators import SimulatorVectorEnv
 from arrayferry.errors import UnsupportedError
 from arrayferry.learners._tensordict import make_env
-
-__all__ = ["TensorDictVecEnv"]
 
 
 class TensorDictVecEnv(VecEnv):  # type: ignore[misc]  # rsl_rl has no types
@@ -44,20 +43,18 @@ class TensorDictVecEnv(VecEnv):  # type: ignore[misc]  # rsl_rl has no types
             device = "cpu" if known is None else known[1]
         self.device = torch.device(device)  # 0 is a device
         self.cfg: dict[str, Any] = {}
-        self._steps = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
+        steps = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
+        self._counter: Any = self._simulator or SimpleNamespace(episode_length_buf=steps)
         self._obs, _ = self.envs.reset(seed=seed)
 
     @property
     def episode_length_buf(self) -> Any:
         """How many steps each episode has had; a simulator's own counter, if it has one. It can be set."""
-        return self._steps if self._simulator is None else self._simulator.episode_length_buf
+        return self._counter.episode_length_buf
 
     @episode_length_buf.setter
     def episode_length_buf(self, steps: Any) -> None:
-        if self._simulator is None:
-            self._steps = steps
-        else:
-            self._simulator.episode_length_buf = steps
+        self._counter.episode_length_buf = steps
 
     def get_observations(self) -> Any:
         """Return the observations that the next actions respond to."""
@@ -69,7 +66,7 @@ class TensorDictVecEnv(VecEnv):  # type: ignore[misc]  # rsl_rl has no types
         self._obs, reward, terminated, truncated, info = self.envs.step(taken)
         done = terminated | truncated
         if self._simulator is None:
-            self._steps = (self._steps + 1) * ~done
+            self.episode_length_buf = (self.episode_length_buf + 1) * ~done
         extras = {**info, "time_outs": truncated & ~terminated}
         if "_episode" in info:  # rsl_rl logs the mean of all entries: leave out the episodes that go on
             over = info["_episode"]

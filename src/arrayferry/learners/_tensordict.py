@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from arrayferry.wrappers.base import Options
 
-__all__ = ["TensorDictEnv", "TensorDictVectorEnv", "make_env"]
-
 
 class _TensorDicts:
     """What both wrappers do; the environment inside returns tensors."""

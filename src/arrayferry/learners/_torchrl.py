@@ -18,8 +18,6 @@ from arrayferry.wrappers import wrap
 if TYPE_CHECKING:
     from torchrl.envs import EnvBase
 
-__all__ = ["make_env"]
-
 
 class AsDeclared(Forwarding, VectorWrapper):
     """A vector environment whose rewards and final observations are as TorchRL wants them.

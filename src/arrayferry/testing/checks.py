@@ -17,8 +17,6 @@ from arrayferry._core.registry import find_framework, framework_of, frameworks
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 from arrayferry.testing.values import LAYOUTS, all_dtypes, at_offset, bits, edges, in_numpy, overwrite
 
-__all__ = ["CHECKS", "SEPARATE", "check_framework"]
-
 # Frameworks that may crash others in the same process: pairs with them are checked only where they are
 # already imported.
 SEPARATE = frozenset({"tensorflow", "paddle"})

@@ -11,9 +11,8 @@ import numpy as np
 from arrayferry._core.convert import convert
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD
 from arrayferry._core.framework import Array
+from arrayferry._core.ownership import empty
 from arrayferry._core.registry import framework_of, source_of
-
-__all__ = ["LAYOUTS", "all_dtypes", "at_offset", "bits", "edges", "in_numpy", "overwrite"]
 
 
 def bits(array: Any) -> bytes:
@@ -113,9 +112,8 @@ def at_offset(array: Array, offset: int) -> Array:
         >>> at_offset(np.arange(3.0), 4).ctypes.data % 64
         4
     """
-    memory = np.zeros(array.nbytes + 128, np.uint8)
-    start = -memory.ctypes.data % 64 + offset
-    copy: Array = np.ndarray(array.shape, array.dtype, memory.data, start)
+    memory = empty((array.nbytes + offset,), np.dtype(np.uint8), 64)
+    copy: Array = memory[offset:].view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy
 
