@@ -16,16 +16,16 @@ from arrayferry.envs.hints import describe_argument, hint_for
 from arrayferry.envs.opening import open_environment
 from arrayferry.envs.simulators import SimulatorVectorEnv
 from arrayferry.errors import UnsupportedError
-from arrayferry.wrappers import array_conversion as single
-from arrayferry.wrappers.vector import array_conversion as vector
+from arrayferry.wrappers.array_conversion import ArrayConversion as View
+from arrayferry.wrappers.vector.array_conversion import ArrayConversion as Views
 
 if TYPE_CHECKING:
     import gymnasium as gym
-    import jax
-    import torch
     from gymnasium.vector import AutoresetMode
+    from jax import Array
     from numpy.typing import NDArray
-    from typing_extensions import Unpack
+    from torch import Tensor
+    from typing_extensions import Required, Unpack
 
     from arrayferry.wrappers.base import SingleOptions, VectorOptions
     from arrayferry.wrappers.watch import SanitizeMode
@@ -66,13 +66,21 @@ if TYPE_CHECKING:
     One: TypeAlias = StepsOnly | Sized | Specified | Shaped | Transitions | tuple[Any, Any]
     Single: TypeAlias = gym.Env[Any, Any] | One
     Many: TypeAlias = Steps | One
+    Torch: TypeAlias = Literal["torch"]
+    Jax: TypeAlias = Literal["jax"]
+    NumPy: TypeAlias = Literal["numpy"]
 
-    class WrapOptions(SingleOptions, VectorOptions, total=False):
+    class Given(SingleOptions, VectorOptions, total=False):
         """Those of all wrappers: one that does not apply may have its default value."""
 
         env_xp: Namespace | None
         env_device: Any
         autoreset_mode: AutoresetMode | str | None
+
+    class ManyGiven(Given, total=False):
+        """The same, for environments that `wrap` makes a vector of."""
+
+        num_envs: Required[int]
 
 
 __all__ = ["wrap"]
@@ -81,55 +89,31 @@ _IN_JAX = JaxEnv, JaxVectorEnv
 
 
 @overload
-def wrap(env: ManyAgents, to: Namespace, device: Any = None, **options: Unpack[WrapOptions]) -> Any: ...
+def wrap(env: ManyAgents, to: Namespace, device: Any = None, **options: Unpack[Given]) -> Any: ...
 @overload
-def wrap(
-    env: Batched, to: Literal["torch"], device: Any = None, **options: Unpack[WrapOptions]
-) -> vector.ArrayConversion[torch.Tensor]: ...
+def wrap(env: Batched, to: Torch, device: Any = None, **options: Unpack[Given]) -> Views[Tensor]: ...
 @overload
-def wrap(
-    env: Batched, to: Literal["jax"], device: Any = None, **options: Unpack[WrapOptions]
-) -> vector.ArrayConversion[jax.Array]: ...
+def wrap(env: Batched, to: Jax, device: Any = None, **options: Unpack[Given]) -> Views[Array]: ...
 @overload
-def wrap(
-    env: Batched, to: Literal["numpy"], device: Any = None, **options: Unpack[WrapOptions]
-) -> vector.ArrayConversion[NDArray[Any]]: ...
+def wrap(env: Batched, to: NumPy, device: Any = None, **options: Unpack[Given]) -> Views[NDArray[Any]]: ...
 @overload
-def wrap(
-    env: Batched, to: Namespace, device: Any = None, **options: Unpack[WrapOptions]
-) -> vector.ArrayConversion[Any]: ...
+def wrap(env: Batched, to: Namespace, device: Any = None, **options: Unpack[Given]) -> Views[Any]: ...
 @overload
-def wrap(
-    env: Single, to: Literal["torch"], device: Any = None, **options: Unpack[WrapOptions]
-) -> single.ArrayConversion[torch.Tensor]: ...
+def wrap(env: Single, to: Torch, device: Any = None, **options: Unpack[Given]) -> View[Tensor]: ...
 @overload
-def wrap(
-    env: Single, to: Literal["jax"], device: Any = None, **options: Unpack[WrapOptions]
-) -> single.ArrayConversion[jax.Array]: ...
+def wrap(env: Single, to: Jax, device: Any = None, **options: Unpack[Given]) -> View[Array]: ...
 @overload
-def wrap(
-    env: Single, to: Literal["numpy"], device: Any = None, **options: Unpack[WrapOptions]
-) -> single.ArrayConversion[NDArray[Any]]: ...
+def wrap(env: Single, to: NumPy, device: Any = None, **options: Unpack[Given]) -> View[NDArray[Any]]: ...
 @overload
-def wrap(
-    env: Single, to: Namespace, device: Any = None, **options: Unpack[WrapOptions]
-) -> single.ArrayConversion[Any]: ...
+def wrap(env: Single, to: Namespace, device: Any = None, **options: Unpack[Given]) -> View[Any]: ...
 @overload
-def wrap(
-    env: Many, to: Literal["torch"], device: Any = None, *, num_envs: int, **options: Unpack[WrapOptions]
-) -> vector.ArrayConversion[torch.Tensor]: ...
+def wrap(env: Many, to: Torch, device: Any = None, **options: Unpack[ManyGiven]) -> Views[Tensor]: ...
 @overload
-def wrap(
-    env: Many, to: Literal["jax"], device: Any = None, *, num_envs: int, **options: Unpack[WrapOptions]
-) -> vector.ArrayConversion[jax.Array]: ...
+def wrap(env: Many, to: Jax, device: Any = None, **options: Unpack[ManyGiven]) -> Views[Array]: ...
 @overload
-def wrap(
-    env: Many, to: Literal["numpy"], device: Any = None, *, num_envs: int, **options: Unpack[WrapOptions]
-) -> vector.ArrayConversion[NDArray[Any]]: ...
+def wrap(env: Many, to: NumPy, device: Any = None, **options: Unpack[ManyGiven]) -> Views[NDArray[Any]]: ...
 @overload
-def wrap(
-    env: Many, to: Namespace, device: Any = None, *, num_envs: int, **options: Unpack[WrapOptions]
-) -> vector.ArrayConversion[Any]: ...
+def wrap(env: Many, to: Namespace, device: Any = None, **options: Unpack[ManyGiven]) -> Views[Any]: ...
 def wrap(
     env: Any,
     to: Namespace,
@@ -219,4 +203,4 @@ def _wrapper_for(kind: str) -> Any:
         from arrayferry.wrappers import pettingzoo  # which needs PettingZoo
 
         return pettingzoo.ParallelArrayConversion if kind == "parallel" else pettingzoo.AECArrayConversion
-    return vector.ArrayConversion if kind == "vector" else single.ArrayConversion
+    return Views if kind == "vector" else View

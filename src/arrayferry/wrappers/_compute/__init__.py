@@ -1,1 +1,0 @@
-"""What the wrappers that compute share: arrays in their own framework, running statistics, batches."""
