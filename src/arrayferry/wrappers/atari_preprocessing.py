@@ -2,10 +2,10 @@
 
 from gymnasium.wrappers import atari_preprocessing as theirs
 
-from arrayferry.wrappers._compute.numpy_only import ComputesWithNumpy
+from arrayferry.wrappers._compute import StepInNumpy
 
 __all__ = ["AtariPreprocessing"]
 
 
-class AtariPreprocessing(ComputesWithNumpy, theirs.AtariPreprocessing):
-    """Gymnasium's `AtariPreprocessing`."""
+class AtariPreprocessing(StepInNumpy, theirs.AtariPreprocessing):
+    """Gymnasium's `AtariPreprocessing`, whose frames come in the framework of the environment."""
