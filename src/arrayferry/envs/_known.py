@@ -15,7 +15,7 @@ from arrayferry.envs import brax, func_env, gymnax, jaxmarl, jumanji, pgx, xmini
 from arrayferry.envs._environments import JaxEnv, JaxVectorEnv
 from arrayferry.envs.adapters import EnvAdapter, register_environment
 from arrayferry.envs.dm_env import open_with_shimmy
-from arrayferry.envs.simulators import OpenSimulator, SimulatorVectorEnv, families
+from arrayferry.envs.simulators import SimulatorVectorEnv, families
 
 # AsyncVectorEnv has the first four, EnvPool, ALE and ours with workers the others. `recv` returns what a step
 # does, even after `async_reset`.
@@ -34,9 +34,9 @@ _XLA = "call env.xla()"
 # until everything is computed, and no result shares memory with an action.
 _JAX = EnvAdapter("single", framework="jax", action_framework="numpy", reads_actions_at_once=True)
 
-_ISAAC_LAB = EnvAdapter("vector", OpenSimulator(families.isaac_lab))
-_MANISKILL = EnvAdapter("vector", OpenSimulator(families.maniskill))
-_VECTOR_OF_RSL_RL = EnvAdapter("vector", OpenSimulator(families.vec_env))
+_ISAAC_LAB = EnvAdapter("vector", partial(families.open_simulator, families.isaac_lab))
+_MANISKILL = EnvAdapter("vector", partial(families.open_simulator, families.maniskill))
+_VECTOR_OF_RSL_RL = EnvAdapter("vector", partial(families.open_simulator, families.vec_env))
 
 _OLD_GYM = (
     "it is an environment of gym, Gymnasium's predecessor: wrap it in shimmy.GymV26CompatibilityV0(env=env), "
@@ -81,7 +81,7 @@ _KNOWN: dict[Any, EnvAdapter] = {
     "jaxmarl:MultiAgentEnv": EnvAdapter("parallel", interface=jaxmarl.interface),
     "jaxmarl:JaxMARLWrapper": EnvAdapter(None, hint=_INSIDE),
     # batched simulators; the last two are recognised by what they have, the first by being open already
-    "mjlab:ManagerBasedRlEnv": EnvAdapter("vector", OpenSimulator(families.mjlab)),
+    "mjlab:ManagerBasedRlEnv": EnvAdapter("vector", partial(families.open_simulator, families.mjlab)),
     "mani_skill:CPUGymWrapper": EnvAdapter("single"),
     "mani_skill:ManiSkillVectorEnv": _MANISKILL,
     "mani_skill:BaseEnv": _MANISKILL,
@@ -92,7 +92,7 @@ _KNOWN: dict[Any, EnvAdapter] = {
     "isaaclab_experimental:ManagerBasedRLEnvWarp": _ISAAC_LAB,
     "rsl_rl:VecEnv": _VECTOR_OF_RSL_RL,
     SimulatorVectorEnv: EnvAdapter("vector", framework=lambda envs: envs.array_framework),
-    families.is_batched: EnvAdapter("vector", OpenSimulator(families.unknown)),
+    families.is_batched: EnvAdapter("vector", partial(families.open_simulator, families.unknown)),
     families.is_vec_env: _VECTOR_OF_RSL_RL,
     # refused
     "envpool:DMEnvPoolMixin": EnvAdapter(None, hint='make it with envpool.make(id, env_type="gymnasium")'),

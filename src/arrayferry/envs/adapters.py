@@ -189,16 +189,26 @@ def adapter_of(env: Any) -> EnvAdapter:
     and Gymnasium's two base classes last. `UNKNOWN` stands for anything else.
     """
     env, _ = parts_of(env)
-    layers = [*_gymnasium_layers(env)]
+    layer, adapter = next(_known_layers(env), (env, None))
+    if adapter is None:
+        # Some native vector environments are instances of both classes; they act as vector environments.
+        return next((_adapters[base] for base in _BASES if isinstance(env, base)), UNKNOWN)
+    if layer is env:
+        return adapter
+    # A wrapper may compute with actions, or keep them.
+    return replaced(adapter, action_framework=None, reads_actions_at_once=False, xla="")
+
+
+def _known_layers(env: Any) -> Iterator[tuple[Any, EnvAdapter]]:
+    layers = [env]
+    while isinstance(env, (gym.Wrapper, VectorWrapper)):
+        layers.append(env := env.env)
     for layer in layers:
         if (adapter := _by_class(type(layer))) is not None:
-            return adapter if layer is env else _inside(adapter)
+            yield layer, adapter
     for recognises, adapter in reversed([*_adapters.items()]):
-        for layer in layers:
-            if not isinstance(recognises, (str, type)) and recognises(layer):
-                return adapter if layer is env else _inside(adapter)
-    # Some native vector environments are instances of both classes; they act as vector environments.
-    return next((_adapters[base] for base in _BASES if isinstance(env, base)), UNKNOWN)
+        if not isinstance(recognises, (str, type)):
+            yield from ((layer, adapter) for layer in layers if recognises(layer))
 
 
 def framework_of(env: Any) -> tuple[str, Any] | None:
@@ -217,18 +227,6 @@ _BASES = (VectorEnv, gym.Env)
 def parts_of(env: Any) -> tuple[Any, Any]:
     """Return an environment and its parameters, which are None unless it comes in a pair `(env, params)`."""
     return env if type(env) is tuple and len(env) == 2 else (env, None)
-
-
-def _gymnasium_layers(env: Any) -> Iterator[Any]:
-    yield env
-    while isinstance(env, (gym.Wrapper, VectorWrapper)):
-        env = env.env
-        yield env
-
-
-def _inside(adapter: EnvAdapter) -> EnvAdapter:
-    """Return what holds for an environment inside wrappers, which may compute with actions or keep them."""
-    return replaced(adapter, action_framework=None, reads_actions_at_once=False, xla="")
 
 
 def _by_class(cls: type) -> EnvAdapter | None:

@@ -39,37 +39,24 @@ class Forwarding:
             if layer is None or name.startswith("_"):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             bypassed = []
-            while isinstance(layer, VectorWrapper) and not isinstance(layer, Forwarding):
-                if hasattr(layer, name):
-                    break
+            while isinstance(layer, VectorWrapper) and not (
+                isinstance(layer, Forwarding) or hasattr(layer, name)
+            ):
                 bypassed.append(layer)
                 layer = layer.env
-            try:
-                value = getattr(layer, name)
-            except AttributeError:
-                if name not in ("get_state", "set_state"):
-                    raise
-                what = f"{type(layer).__name__} has no {name}(): only environments written in JAX have it"
-                raise _AbsentError(
-                    what, "use copy.deepcopy or pickle, if the environment allows it"
-                ) from None
+            value = getattr(layer, name)
             carried = adapter_of(self.env).calls.get(name)
             if carried is None:
                 return value
-            _check_bypassed(name, bypassed)
+            for wrapper in map(type, bypassed):
+                if wrapper.step is not VectorWrapper.step or wrapper.reset is not VectorWrapper.reset:
+                    what = f"{name} would bypass {wrapper.__name__}, which has only step() and reset()"
+                    raise _AbsentError(what, "leave that wrapper out, or call step()")
             return partial(self._carry, value, *carried)
 
     def _carry(self, call: Any, takes: str | None, returns: str | None, /, *args: Any, **kwargs: Any) -> Any:
         """Make a call that carries arrays; what it takes and returns is as in an `EnvAdapter`."""
         return call(*args, **kwargs)
-
-
-def _check_bypassed(name: str, layers: list[Any]) -> None:
-    """Refuse to take or return values past wrappers that change them."""
-    for layer in layers:
-        if type(layer).step is not VectorWrapper.step or type(layer).reset is not VectorWrapper.reset:
-            what = f"{name} would bypass {type(layer).__name__}, which has only step() and reset()"
-            raise _AbsentError(what, "leave that wrapper out, or call step()")
 
 
 def actions_first(*args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:

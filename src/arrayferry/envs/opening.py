@@ -18,7 +18,7 @@ from arrayferry.envs._environments import JaxEnv, JaxVectorEnv
 from arrayferry.envs._interface import interface_of
 from arrayferry.envs.adapters import adapter_of, parts_of
 from arrayferry.envs.hints import refuse_options
-from arrayferry.envs.simulators import OpenSimulator, families
+from arrayferry.envs.simulators.families import is_many, open_simulator, unknown
 from arrayferry.errors import NotInstalledError, UnsupportedError
 
 __all__ = ["as_gymnasium", "as_parallel", "open_environment", "opened"]
@@ -86,9 +86,9 @@ def as_gymnasium(
     """
     mode = None if autoreset_mode is None else known_autoreset_mode(autoreset_mode)
     opens: Any = adapter_of(env).open
-    if opens is None and mode is not None and families.is_many(env):
-        opens = OpenSimulator(families.unknown)  # which looks like a single environment
-    if isinstance(opens, OpenSimulator):
+    if opens is None and mode is not None and is_many(env):
+        opens = partial(open_simulator, unknown)  # which looks like a single environment
+    if getattr(opens, "func", None) is open_simulator:
         opens = partial(opens, final_obs=final_obs)
     else:
         refuse_options(env, final_obs=final_obs)

@@ -13,7 +13,7 @@ from arrayferry._core.registry import describe
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.members import shape_of, to_numpy
 
-__all__ = ["Step", "first_row", "five_values", "merged_infos", "select", "two_values", "with_rows"]
+__all__ = ["Step", "five_values", "merged_infos", "select", "two_values", "with_rows"]
 
 Info = dict[str, Any]
 Step = tuple[Any, Any, Any, Any, Info]
@@ -136,10 +136,3 @@ def select(mask: Any, new: Any, old: Any) -> Any:
     if isinstance(new, np.ndarray):  # of a dtype that torch does not have
         return np.where(to_numpy(mask).reshape(-1, *[1] * (new.ndim - 1)), new, old)
     return torch.where(mask.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-
-
-def first_row(batch: Any) -> Any:
-    """Return the first environment's part of a batch."""
-    if isinstance(batch, Mapping):
-        return {key: first_row(value) for key, value in batch.items()}
-    return tuple(map(first_row, batch)) if isinstance(batch, tuple) else batch[0]

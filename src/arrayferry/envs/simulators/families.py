@@ -1,4 +1,4 @@
-"""How the simulators of each family are driven: one function for each, which `_known.py` names."""
+"""The simulators of each family: how they are recognised, and how they are driven."""
 
 from __future__ import annotations
 
@@ -9,16 +9,52 @@ from numbers import Integral
 from typing import Any
 
 import gymnasium as gym
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 
 from arrayferry._boundary.autoreset import known_autoreset_mode
+from arrayferry._boundary.detect import layers_of
 from arrayferry._core.convert import ArrayConverter
+from arrayferry.envs.hints import refuse_options
 from arrayferry.envs.simulators.simulator import Simulator
+from arrayferry.envs.simulators.vector_env import SimulatorVectorEnv
 from arrayferry.errors import UnsupportedError
 
-__all__ = ["is_batched", "is_many", "is_vec_env", "isaac_lab", "maniskill", "mjlab", "unknown", "vec_env"]
+__all__ = [
+    "is_batched",
+    "is_vec_env",
+    "isaac_lab",
+    "maniskill",
+    "mjlab",
+    "open_simulator",
+    "unknown",
+    "vec_env",
+]
 
 _SAME, _DISABLED = AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
+
+
+def open_simulator(
+    describe: Callable[[Any, Any, bool | None], Simulator],
+    env: Any,
+    params: Any,
+    num_envs: int | None,
+    autoreset_mode: Any,
+    final_obs: bool | None = None,
+) -> SimulatorVectorEnv:
+    """Return a simulator as a vector environment; one of the functions below describes it.
+
+    The other arguments are those of `as_gymnasium`.
+    """
+    refuse_options(env, num_envs=num_envs, params=params)
+    for layer in layers_of(env):
+        if isinstance(layer, (VectorWrapper, TimeLimit, RecordEpisodeStatistics)):
+            what = f"{type(layer).__name__} is around a simulator, and would miss its resets"
+            raise UnsupportedError(what, "pass the simulator inside it, and put wrappers around what you get")
+    envs = SimulatorVectorEnv(describe(env, autoreset_mode, final_obs))
+    if final_obs and not envs.has_final_obs:
+        raise UnsupportedError(f"{envs.name} has no final observations to ask for", "leave final_obs out")
+    return envs
 
 
 def _choose_mode(env: Any, asked: Any, *possible: AutoresetMode) -> AutoresetMode:
@@ -30,26 +66,6 @@ def _choose_mode(env: Any, asked: Any, *possible: AutoresetMode) -> AutoresetMod
     return mode
 
 
-def _step_with(env: Any, owner: Any, settings: dict[str, Any], actions: Any) -> Any:
-    """Step an environment with attributes of an object set, and put them back at the end."""
-    own = vars(owner)
-    before = {name: own[name] for name in settings if name in own}
-    own.update(settings)
-    try:
-        return env.step(actions)
-    finally:
-        for name in settings.keys() - before.keys():
-            del own[name]
-        own.update(before)
-
-
-def _reset_by_ids(env: Any, ids: Any, seed: Any, options: dict[str, Any]) -> Any:
-    return env.reset(seed=seed, env_ids=ids, options=options)
-
-
-# ---- mjlab ------------------------------------------------------------------------------------------------
-
-
 def mjlab(env: Any, autoreset_mode: Any, final_obs: bool | None) -> Simulator:
     """Describe mjlab's `ManagerBasedRlEnv`, which shows final observations where it does not reset by itself.
 
@@ -57,11 +73,8 @@ def mjlab(env: Any, autoreset_mode: Any, final_obs: bool | None) -> Simulator:
     """
     mode = _choose_mode(env, autoreset_mode, _SAME, _DISABLED)
     resets_itself = mode is _SAME and final_obs is False
-    step = partial(_step_with, env, env.unwrapped.cfg, {"auto_reset": resets_itself})
-    return Simulator(env, step, mode, resets_itself, partial(_reset_by_ids, env))
-
-
-# ---- ManiSkill --------------------------------------------------------------------------------------------
+    setting = env.unwrapped.cfg, "auto_reset", resets_itself
+    return Simulator(env, mode, resets_itself, setting, "env_ids")
 
 
 def maniskill(env: Any, autoreset_mode: Any, final_obs: bool | None) -> Simulator:
@@ -74,15 +87,8 @@ def maniskill(env: Any, autoreset_mode: Any, final_obs: bool | None) -> Simulato
     if mode is _SAME and base.num_envs > 1 and base.reconfiguration_freq:
         what = f"{type(base).__name__} has a reconfiguration_freq, so that it resets only as a whole"
         raise UnsupportedError(what, "make it with reconfiguration_freq=0, or pass AutoresetMode.DISABLED")
-    step = partial(_step_with, env, env, {"auto_reset": False}) if isinstance(env, VectorEnv) else env.step
-    return Simulator(env, step, mode, False, partial(_reset_by_option, env), takes_seed_lists=True)
-
-
-def _reset_by_option(env: Any, ids: Any, seed: Any, options: dict[str, Any]) -> Any:
-    return env.reset(seed=seed, options={**options, "env_idx": ids})
-
-
-# ---- Isaac Lab --------------------------------------------------------------------------------------------
+    setting = (env, "auto_reset", False) if isinstance(env, VectorEnv) else None
+    return Simulator(env, mode, False, setting, "env_idx", takes_seed_lists=True)
 
 
 def isaac_lab(env: Any, autoreset_mode: Any, final_obs: bool | None) -> Simulator:
@@ -91,25 +97,22 @@ def isaac_lab(env: Any, autoreset_mode: Any, final_obs: bool | None) -> Simulato
     Newer ones keep final observations. With `final_obs=True`, an older one is observed just before it resets;
     where observations have a history, their newest frame is missing.
     """
-    base = env.unwrapped
-    mode = _choose_mode(
-        base, autoreset_mode, known_autoreset_mode(base.metadata.get("autoreset_mode", _SAME))
-    )
+    base: Any = env.unwrapped
+    setting: Any = None
+    declared = known_autoreset_mode(base.metadata.get("autoreset_mode", _SAME))
+    mode = _choose_mode(base, autoreset_mode, declared)
     asks = mode is _SAME and final_obs is not False
     if hasattr(base.cfg, "compute_final_obs"):
-        step: Any = partial(_step_with, env, base.cfg, {"compute_final_obs": asks})
+        setting = base.cfg, "compute_final_obs", asks
     elif final_obs and not hasattr(base, "_ALL_ENV_MASK"):  # which the Warp variant resets by
         reset = partial(_observe_and_reset, base, ArrayConverter("torch", copy=True), base._reset_idx)
-        step = partial(_step_with, env, base, {"_reset_idx": reset})
+        setting = base, "_reset_idx", reset
     else:
-        asks, step = False, env.step
+        asks = False
     # A reset of some adds a frame to the histories of all.
     histories = getattr(getattr(base, "observation_manager", None), "_group_obs_term_history_buffer", {})
-    leaves_others_alone = "env_ids" in inspect.signature(base.reset).parameters and not any(
-        histories.values()
-    )
-    reset_rows = partial(_reset_by_ids, base) if leaves_others_alone else None
-    return Simulator(env, step, mode, True, reset_rows, has_final_obs=asks)
+    takes_ids = "env_ids" in inspect.signature(base.reset).parameters and not any(histories.values())
+    return Simulator(env, mode, True, setting, "env_ids" if takes_ids else None, has_final_obs=asks)
 
 
 def _observe_and_reset(base: Any, copy: Any, reset: Callable[[Any], None], ids: Any) -> None:
@@ -140,7 +143,7 @@ def vec_env(env: Any, autoreset_mode: Any, final_obs: bool | None) -> Simulator:
     """Describe an environment whose step returns an observation, a reward, who is done, and extras."""
     if not hasattr(env, "reset"):
         raise UnsupportedError(f"{type(env).__name__} has no reset()", "add one that returns observations")
-    return Simulator(env, env.step, _choose_mode(env, autoreset_mode, _SAME), True)
+    return Simulator(env, _choose_mode(env, autoreset_mode, _SAME))
 
 
 def is_batched(env: Any) -> bool:
@@ -166,4 +169,4 @@ def unknown(env: Any, autoreset_mode: Any, final_obs: bool | None) -> Simulator:
         hint = f"pass {line} if the same step returns the next episode's first observation, "
         raise UnsupportedError(what, f"{hint}NEXT_STEP if the next step does, DISABLED if neither does")
     mode = _choose_mode(base, declared if autoreset_mode is None else autoreset_mode, *AutoresetMode)
-    return Simulator(env, env.step, mode, True, framework=None)
+    return Simulator(env, mode, framework=None)

@@ -1,82 +1,143 @@
-"""The record that describes a batched simulator, and what a simulator declares about itself."""
+"""One batched simulator: what it declares, and how it is stepped and reset."""
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from gymnasium import Wrapper, spaces
+from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
+from arrayferry._boundary.detect import layers_of
+from arrayferry._core.messages import warn_caller
 from arrayferry.envs._spaces import gymnasium_space
+from arrayferry.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from gymnasium.vector import AutoresetMode
 
-__all__ = ["Simulator", "declared_space", "spec_of"]
+__all__ = ["Simulator", "consistent_mode"]
 
 
 @dataclass(frozen=True)
 class Simulator:
-    """How to drive one batched simulator. `SimulatorVectorEnv` does the rest.
-
-    Functions are methods or `functools.partial`, which a copy of the environment has for itself: a closure
-    would go on to step the original.
+    """How to drive one batched simulator. `SimulatorVectorEnv` makes Gymnasium's values of what it returns.
 
     Attributes:
-        env: the environment, in whatever wrappers it came.
-        step: `step(actions)` returns what a vector environment's step does; or four values, the third of
-            which says whose episode is over, and `"time_outs"` in the last why. It may put `"final_obs"`, a
-            batch, into the info.
+        env: the environment, in whatever wrappers it came. Its step returns what a vector environment's does;
+            or four values, the third of which says whose episode is over, and `"time_outs"` in the last why.
+            It may put `"final_obs"`, a batch, into the info.
         autoreset_mode: what happens when an episode ends.
-        resets_itself: whether `step` does that by itself.
-        reset_rows: `reset_rows(ids, seed, options)` resets some environments, and returns a batch of which
-            only their rows are read; None if there is no way to do that.
-        has_final_obs: whether `step` returns `"final_obs"` whenever an episode ends.
+        resets_itself: whether a step does that by itself.
+        setting: an object, the name of an attribute, and the value that it has during a step; or None. A
+            function must be a method or a `functools.partial`, which a copy of the environment has for
+            itself: a closure would go on to use the original.
+        resets_by: what takes the indices of the environments to reset: the argument `env_ids`, the option
+            `env_idx`, or nothing.
+        has_final_obs: whether a step returns `"final_obs"` whenever an episode ends.
         framework: the framework of its arrays, on its `device`; None to learn both from the first
             observation.
-        takes_seed_lists: whether `reset` takes a seed for each environment.
+        takes_seed_lists: whether its reset takes a seed for each environment.
     """
 
     env: Any
-    step: Callable[[Any], Any]
     autoreset_mode: AutoresetMode
-    resets_itself: bool
-    reset_rows: Callable[[Any, Any, dict[str, Any]], Any] | None = None
+    resets_itself: bool = True
+    setting: tuple[Any, str, Any] | None = None
+    resets_by: Literal["env_ids", "env_idx"] | None = None
     has_final_obs: bool = False
     framework: str | None = "torch"
     takes_seed_lists: bool = False
 
+    @property
+    def inner(self) -> Any:
+        """The simulator without wrappers."""
+        return getattr(self.env, "unwrapped", self.env)
 
-def declared_space(env: Any, name: str) -> spaces.Space[Any] | None:
-    """Return a space that a simulator, or a wrapper around it, declares; None if there is none."""
-    space, count = _find(env, name), _find(env, "num_actions")
-    if space is not None:
-        return gymnasium_space(space)
-    has_count = name == "single_action_space" and isinstance(count, int)
-    return spaces.Box(-np.inf, np.inf, (count,)) if has_count else None
+    def step(self, actions: Any) -> Any:
+        """Take a step, with the attribute set, and as it was before at the end."""
+        if self.setting is None:
+            return self.env.step(actions)
+        owner, name, value = self.setting
+        is_own, before = name in vars(owner), getattr(owner, name)
+        setattr(owner, name, value)
+        try:
+            return self.env.step(actions)
+        finally:
+            setattr(owner, name, before)
+            if not is_own:
+                delattr(owner, name)
+
+    def reset(self, seed: Any, options: dict[str, Any]) -> Any:
+        """Reset all environments; `reset` may take neither a seed nor options."""
+        given = {"seed": seed, "options": options or None}
+        given = {name: value for name, value in given.items() if value is not None}
+        taken = inspect.signature(self.env.reset).parameters
+        takes_all = any(each.kind is each.VAR_KEYWORD for each in taken.values())
+        for name in sorted(() if takes_all else given.keys() - taken.keys()):
+            what = f"reset() of {type(self.env).__name__} takes no {name}"
+            if name == "options":
+                raise UnsupportedError(what, "leave them out, and set them where the simulator is made")
+            warn_caller(
+                f"{what}, so that {seed} is ignored: seed it where the simulator is made", UserWarning
+            )
+            del given[name]
+        return self.env.reset(**given)
+
+    def reset_rows(self, ids: Any, seed: Any, options: dict[str, Any]) -> Any:
+        """Reset some environments, and return a batch of which only their rows are to be read."""
+        if self.resets_by == "env_ids":  # which wrappers do not pass on
+            return self.inner.reset(seed=seed, env_ids=ids, options=options)
+        return self.env.reset(seed=seed, options={**options, "env_idx": ids})
+
+    def find(self, name: str) -> Any:
+        """Return an attribute of the outermost layer that has it, or None."""
+        layers = *layers_of(self.env), self.inner
+        return next((getattr(layer, name) for layer in layers if hasattr(layer, name)), None)
+
+    def space(self, name: str) -> spaces.Space[Any] | None:
+        """Return a space that the simulator, or a wrapper around it, declares; None if there is none."""
+        space, count = self.find(name), self.find("num_actions")
+        if space is not None:
+            return gymnasium_space(space)
+        has_count = name == "single_action_space" and isinstance(count, int)
+        return spaces.Box(-np.inf, np.inf, (count,)) if has_count else None
+
+    def spec(self) -> EnvSpec:
+        """Return a spec that has a name and a time limit; a simulator cannot be made from it."""
+        spec: Any = getattr(self.inner, "spec", None)
+        limit = self.find("_max_episode_steps") or self.find("max_episode_length")
+        limit = getattr(spec, "max_episode_steps", None) if limit is None else limit
+        steps = int(float(limit)) if isinstance(limit, Real) and math.isfinite(limit) else None
+        name = spec.id if isinstance(spec, EnvSpec) else re.sub(r"\W", "-", type(self.inner).__name__)
+        return EnvSpec(name, max_episode_steps=steps, disable_env_checker=True)
 
 
-def _find(env: Any, name: str) -> Any:
-    """Return an attribute of the outermost layer that has it, or None."""
-    while isinstance(env, Wrapper) and not hasattr(env, name):
-        env = env.env
-    return getattr(env, name, None)
+def consistent_mode(base: Any) -> Callable[[], AbstractContextManager[None]]:
+    """Return what makes the context in which a simulator is called, whatever mode the caller is in.
+
+    A tensor that was made in torch's inference mode can be changed in place only there, and what a step makes
+    outside of it must not meet gradients: so the mode is the one in which the simulator was made.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return nullcontext
+    tensors = [value for value in getattr(base, "__dict__", {}).values() if isinstance(value, torch.Tensor)]
+    return partial(_without_gradients, any(tensor.is_inference() for tensor in tensors))
 
 
-def spec_of(env: Any) -> EnvSpec:
-    """Return a spec that has a name and a time limit; a simulator cannot be made from it."""
-    bare = getattr(env, "unwrapped", env)
-    spec: Any = getattr(bare, "spec", None)
-    of_wrapper, own = _find(env, "_max_episode_steps"), getattr(bare, "max_episode_length", None)
-    limits = of_wrapper, own, getattr(spec, "max_episode_steps", None)
-    steps = next(
-        (int(float(limit)) for limit in limits if isinstance(limit, Real) and math.isfinite(limit)), None
-    )
-    name = spec.id if isinstance(spec, EnvSpec) else re.sub(r"\W", "-", type(bare).__name__)
-    return EnvSpec(name, max_episode_steps=steps, disable_env_checker=True)
+@contextmanager
+def _without_gradients(is_inference: bool) -> Iterator[None]:
+    import torch
+
+    with torch.inference_mode(is_inference), torch.no_grad():
+        yield

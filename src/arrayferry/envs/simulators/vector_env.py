@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from arrayferry._boundary.autoreset import final_of, mask_of
+from arrayferry._boundary.autoreset import final_of, mask_of, row_of
 from arrayferry._boundary.detect import arrays_in
 from arrayferry._boundary.seeds import seeds_of
 from arrayferry._core.convert import ArrayConverter, Converter, convert
@@ -20,10 +20,9 @@ from arrayferry._core.registry import find_framework, source_of
 from arrayferry.envs._spaces import space_of
 from arrayferry.envs.forwarding import Forwarding
 from arrayferry.envs.simulators import batches
-from arrayferry.envs.simulators.modes import consistent_mode, reset_all
-from arrayferry.envs.simulators.simulator import Simulator, declared_space, spec_of
+from arrayferry.envs.simulators.simulator import Simulator, consistent_mode
 from arrayferry.errors import OptionError, UnsupportedError
-from arrayferry.spaces.members import Caster, member_caster, to_numpy
+from arrayferry.spaces.members import member_caster, to_numpy
 
 __all__ = ["SimulatorVectorEnv"]
 
@@ -46,38 +45,35 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
     """
 
     def __init__(self, simulator: Simulator) -> None:
-        self._stack, self._simulator = simulator.env, simulator
-        self.env: Any = getattr(simulator.env, "unwrapped", simulator.env)  # whose attributes show here
+        self._simulator = simulator
+        self.env: Any = simulator.inner  # whose attributes show here
         self.name, self.num_envs = type(self.env).__name__, int(self.env.num_envs)
         self.autoreset_mode = mode = simulator.autoreset_mode
         self.metadata = {**(getattr(self.env, "metadata", None) or {}), "autoreset_mode": mode}
         self._resets_rows = mode is AutoresetMode.SAME_STEP and not simulator.resets_itself
         self.has_final_obs = simulator.has_final_obs or self._resets_rows
-        self.takes_reset_mask = simulator.reset_rows is not None
+        self.takes_reset_mask = simulator.resets_by is not None
         self.render_mode = getattr(self.env, "render_mode", None)
-        self.spec = spec_of(simulator.env)
+        self.spec = simulator.spec()
         self._called = consistent_mode(self.env)
         self._is_copied_outside = False
         self._obs: Any = None  # the last observation, as the simulator returned it
         self._over: Any = None  # whose episode is over, and has not been reset
-        self.array_framework: tuple[str, Any] | None = None  # what `wrap` passes actions in, and where
-        self._declare(declared_space(simulator.env, "single_action_space"))
-
-    def _declare(self, action_space: Any) -> None:
-        if action_space is None:
+        self.array_framework: Any = None  # its name, and the device: what `wrap` passes actions in, and where
+        if (action_space := simulator.space("single_action_space")) is None:
             what = f"{self.name} does not declare what actions it takes"
             raise UnsupportedError(what, "set its single_action_space to a Gymnasium space")
         self.single_action_space = action_space
         self.action_space = batch_space(action_space, self.num_envs)
-        if self._simulator.framework is not None and hasattr(self.env, "device"):
-            self._set_framework(self._simulator.framework, self.env.device)
-        if (space := declared_space(self._stack, "single_observation_space")) is not None:
+        if simulator.framework is not None and hasattr(self.env, "device"):
+            self._set_framework(simulator.framework, self.env.device)
+        if (space := simulator.space("single_observation_space")) is not None:
             self.single_observation_space = space
         elif hasattr(self.env, "get_observations"):
             self._learn_from(batches.two_values(self.name, self.env.get_observations(), self.num_envs)[0])
 
     def _set_framework(self, name: str, device: Any) -> None:
-        self.array_framework = self._framework = name, device
+        self.array_framework = name, device
         self._to_simulator = Converter(name, device)
         self._copy = ArrayConverter(name, copy=True)
         self._all = convert(np.ones(self.num_envs, bool), name, device)
@@ -88,18 +84,11 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
             framework, array = next(arrays_in(obs), (find_framework("numpy"), None))
             self._set_framework(framework.name, source_of(array).device_of(array))
         if "single_observation_space" not in vars(self):
-            self.single_observation_space = space_of(batches.first_row(to_numpy(obs)))
+            self.single_observation_space = space_of(row_of(to_numpy(obs), 0, self.num_envs))
 
     def leave_copies_to_wrapper(self) -> None:
         """Take actions and return arrays as they are: a wrapper, the only one around this, copies both."""
         self._is_copied_outside = True
-
-    @cached_property
-    def _cast(self) -> Caster:
-        return member_caster(self.action_space, self._to_simulator)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_cast"}  # local functions
 
     # ---- what the simulator has -----------------------------------------------------------------------
 
@@ -120,14 +109,14 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
 
     def render(self) -> tuple[Any, ...] | None:
         """Return the simulator's frames: one for each environment, or a single one for some or all."""
-        frames = to_numpy(self._stack.render())
+        frames = to_numpy(self._simulator.env.render())
         is_one = isinstance(frames, np.ndarray) and frames.ndim == 3
         return None if frames is None else (frames,) if is_one else tuple(frames)
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the simulator, if it can be closed."""
-        if hasattr(self._stack, "close"):
-            self._stack.close()
+        if hasattr(self._simulator.env, "close"):
+            self._simulator.env.close()
 
     # ---- resets ---------------------------------------------------------------------------------------
 
@@ -140,22 +129,29 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         """
         options = dict(options or {})
         mask = mask_of(to_numpy({"reset_mask": options.pop("reset_mask", None)}), self.num_envs)
+        if mask is not None and self._obs is None:
+            raise gym.error.ResetNeeded("call reset() before reset() with a reset_mask")
+        if mask is not None and not self.takes_reset_mask:
+            what = f"{self.name} cannot reset only some of its environments"
+            raise UnsupportedError(what, "leave reset_mask out")
         seed = self._known_seed(seed)
         super().reset(seed=seed if isinstance(seed, int) else None)
         self._forget_logs()
         with self._called():
             if mask is None:
                 self._obs = None
-                returned = reset_all(self._stack, seed, options)
-                obs, info = batches.two_values(self.name, returned, self.num_envs)
+                obs, info = batches.two_values(self.name, self._simulator.reset(seed, options), self.num_envs)
                 self._learn_from(obs)
-                rows, over = self._all, None
+                rows, self._over = self._all, None
             else:
-                obs, info, rows = self._reset_rows(mask, seed, options)
-                over = None if self._over is None else self._over & ~rows
-            self._obs, self._over = obs, over
-            obs, info = self._owned((obs, batches.merged_infos(self.num_envs, (rows, info))))
-            return obs, info
+                rows = convert(mask, *self.array_framework)
+                last = self._copy(self._obs)
+                new, info = self._new_rows(rows, seed, options)
+                obs = batches.select(rows, new, last)
+                self._over = None if self._over is None else self._over & ~rows
+            self._obs = obs
+            owned: tuple[Any, Info] = self._owned((obs, batches.merged_infos(self.num_envs, (rows, info))))
+            return owned
 
     def _known_seed(self, seed: Any) -> Any:
         if seed is None or isinstance(seed, (int, np.integer)):
@@ -165,17 +161,7 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         seeds: Any = seeds_of(seed, self.num_envs)
         return [*map(operator.index, seeds)]
 
-    def _reset_rows(self, mask: Any, seed: Any, options: Info) -> tuple[Any, Info, Any]:
-        if self._obs is None:
-            raise gym.error.ResetNeeded("call reset() before reset() with a reset_mask")
-        rows, last = convert(mask, *self._framework), self._copy(self._obs)
-        obs, info = self._new_rows(rows, seed, options)
-        return batches.select(rows, obs, last), info, rows
-
     def _new_rows(self, mask: Any, seed: Any = None, options: Info | None = None) -> tuple[Any, Info]:
-        if self._simulator.reset_rows is None:
-            what = f"{self.name} cannot reset only some of its environments"
-            raise UnsupportedError(what, "leave reset_mask out")
         returned = self._simulator.reset_rows(mask.nonzero().squeeze(-1), seed, options or {})
         return batches.two_values(self.name, returned, self.num_envs)
 
@@ -188,26 +174,27 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         if self._over is not None and bool(self._over.any()):
             hint = 'reset the environments whose episodes are over: options={"reset_mask": ...}'
             raise gym.error.ResetNeeded(hint)
-        members = actions if self._is_copied_outside else self._cast(self._to_simulator(actions))
+        if not self._is_copied_outside:
+            actions = member_caster(self.action_space, self._to_simulator)(self._to_simulator(actions))
         self._forget_logs()
         with self._called():
-            step = batches.five_values(self.name, self._simulator.step(members), self.num_envs)
-            if self._resets_rows and (over := step[2] | step[3]).any():
+            step = batches.five_values(self.name, self._simulator.step(actions), self.num_envs)
+            over = step[2] | step[3]
+            if self.autoreset_mode is AutoresetMode.DISABLED:
+                self._over = over
+            if self._resets_rows and over.any():
                 step = self._with_next_episodes(step, over)
             else:
-                step = self._with_masks(step)
+                step = self._with_masks(step, over)
             self._obs = step[0]
             owned: batches.Step = self._owned(step)
             return owned
 
-    def _with_masks(self, step: batches.Step) -> batches.Step:
+    def _with_masks(self, step: batches.Step, over: Any) -> batches.Step:
         """Return a step with a mask for each entry of its info that has rows."""
         *values, info = step
-        if self.autoreset_mode is AutoresetMode.DISABLED:
-            self._over = values[2] | values[3]
-        final = {key: info.pop(key) for key in ("final_obs", "_final_obs") if key in info}
-        if "final_obs" in final:
-            final = {"_final_obs": values[2] | values[3], **final}
+        info.pop("_final_obs", None)
+        final = {"_final_obs": over, "final_obs": info.pop("final_obs")} if "final_obs" in info else {}
         return *values, batches.merged_infos(self.num_envs, (self._all, info)) | final
 
     def _with_next_episodes(self, step: batches.Step, over: Any) -> batches.Step:
