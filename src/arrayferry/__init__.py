@@ -28,36 +28,11 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = [
-    # the verbs
-    "wrap",
-    "convert",
-    "Converter",
-    "explain",
-    "check",
-    "sanitize",
-    "findings",
-    "in_jit",
-    # what is supported, and how to extend it
-    "frameworks",
-    "Framework",
-    "Source",
-    "Target",
-    "register_framework",
-    "register_container",
-    "register_leaf",
-    # what can go wrong
-    "FerryError",
-    # the submodules
-    "envs",
-    "errors",
-    "learners",
-    "sanitizer",
-    "scale",
-    "spaces",
-    "testing",
-    "wrappers",
-]
+# The verbs; what is supported, and how to extend it; what can go wrong; the submodules.
+__all__ = ["wrap", "convert", "Converter", "explain", "check", "sanitize", "findings", "in_jit"]
+__all__ += ["frameworks", "Framework", "Source", "Target"]
+__all__ += ["register_framework", "register_container", "register_leaf", "FerryError"]
+__all__ += ["envs", "errors", "learners", "sanitizer", "scale", "spaces", "testing", "wrappers"]
 
 # These need Gymnasium, which takes longer to import than all the rest, so they are imported on first use.
 _LAZY = {

@@ -20,13 +20,13 @@ def test_best_time_of_each_step_counts():
         asked.append(steps)
         return next(noise)
 
-    assert replay({"a": trip, "b": trip}, range(2), seconds=1.0) == {"a": 1.5, "b": 3.5}
+    assert replay({"a": trip, "b": trip}, 2, seconds=1.0) == {"a": 1.5, "b": 3.5}
     assert asked == [8] * 6
 
 
 def test_trips_are_longer_where_steps_are_short():
     asked = []
-    replay({"a": lambda steps: asked.append(steps) or [0.001] * steps}, range(2), seconds=0.1)
+    replay({"a": lambda steps: asked.append(steps) or [0.001] * steps}, 2, seconds=0.1)
     assert asked == [8, 100, 100]
 
 

@@ -6,6 +6,8 @@ import json
 import os
 import re
 
+from rich.console import Console
+
 from arrayferry._explain.render import table
 from arrayferry.cli.screen import stdout_to_stderr
 
@@ -28,19 +30,24 @@ def test_no_colour_and_no_progress_in_a_pipe(piped):
     assert max(map(len, done.out.splitlines())) <= 80
 
 
-def test_only_the_last_column_wraps_and_at_words(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "50")
+def lines_of(width, *arguments):
+    console = Console(width=width)
+    with console.capture() as captured:
+        console.print(table(*arguments))
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def test_only_the_last_column_wraps_and_at_words():
     row = ["environment-wrote", "1234567890", "a [text] of some length that has to wrap somewhere"]
-    lines = table(["name", ">number", "text"], [row], ["red"]).plain.splitlines()
+    lines = lines_of(50, ["name", ">number", "text"], [row], ["red"])
     assert lines[0] == " name                   number  text"
     assert lines[1].startswith(" environment-wrote  1234567890  a [text] of")
     assert " ".join(lines[1:]).split() == " ".join(row).split()
     assert max(map(len, lines)) <= 50
 
 
-def test_the_last_column_of_a_table_stays_readable(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "10")
-    lines = table(["name", "text"], [["environment-wrote", "obs [0] was written to"]]).plain.splitlines()
+def test_the_last_column_of_a_table_stays_readable():
+    lines = lines_of(34, ["name", "text"], [["environment-wrote", "obs [0] was written to"]])
     assert lines[1:] == [" environment-wrote  obs [0] was", " " * 20 + "written to"]
 
 

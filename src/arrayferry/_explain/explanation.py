@@ -8,14 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from arrayferry._core import ownership
 from arrayferry._core.convert import Converter
 from arrayferry._explain.leaves import Leaf
 from arrayferry._explain.render import columns, microseconds, size, table
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions
-    from rich.text import Text
+    from rich.console import Console, ConsoleOptions, RenderableType
 
 _HEADS = ("leaf", "what it is", "route", ">bytes", ">µs", "shared or copied, and why")
 
@@ -97,13 +95,13 @@ class Explanation:
 
     __repr__ = __str__
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """Yield the parts for rich."""
         from rich.text import Text
 
         yield Text(self.title, "bold")
         styles = [_STYLES.get(leaf.memory, "") for leaf in self.leaves]
-        yield table(_HEADS, map(self._row, self.leaves), styles, options.max_width)
+        yield table(_HEADS, map(self._row, self.leaves), styles)
         yield Text(self._summary(), "bold")
         for advice in self.advice:
             yield Text.assemble(("advice: ", "yellow"), advice)
@@ -127,8 +125,6 @@ def advice_for(leaves: Sequence[Leaf], converter: Converter) -> Iterator[str]:
         yield f"{_named(copied)}: {_size(copied)} {why}"
     if any(re.match(r'info\["final_obs"\]\[\d+\]', leaf.path) for leaf in out):
         yield "final_obs is an array of objects: dense_final=True makes it one batch"
-    if not ownership.REFCOUNTS_RELIABLE:
-        yield "on this Python every leaf is copied: its reference counts prove nothing"
 
 
 def _named(leaves: Sequence[Leaf]) -> str:

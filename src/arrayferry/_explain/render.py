@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
-from textwrap import fill, indent
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
-# The last column is never narrower than this, in characters.
-_NARROWEST = 12
+    from rich.table import Table
 
 
 def size(count: int) -> str:
@@ -33,41 +29,35 @@ def microseconds(seconds: float) -> str:
     return f"{seconds * 1e6:.{1 if seconds < 1e-4 else 0}f}"
 
 
-def table(
-    heads: Sequence[str], rows: Iterable[Sequence[str]], styles: Iterable[str] = (), width: int = 0
-) -> Text:
-    """Return a table for rich, with a style for each row; it fits into a width, by default the terminal's."""
-    from rich.console import Console
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], styles: Iterable[str] = ()) -> Table:
+    """Return a table for rich, with a style for each row; only its last column wraps."""
+    from rich.table import Table
     from rich.text import Text
 
-    lines = columns(heads, rows, (width or Console().width) - 1)
-    parts = zip_longest(lines, ["bold", *styles], fillvalue="")
-    return Text("\n").join([Text(indent(line, " "), style) for line, style in parts])
+    table = Table(box=None, header_style="bold")
+    for head in heads[:-1]:
+        is_number = head.startswith(">")
+        table.add_column(head.removeprefix(">"), justify="right" if is_number else "left", no_wrap=True)
+    table.add_column(heads[-1], overflow="fold")
+    for row, style in zip_longest(rows, styles, fillvalue=""):
+        table.add_row(*map(Text, row), style=style)
+    return table
 
 
-def columns(heads: Sequence[str], rows: Iterable[Sequence[str]], width: int = 0) -> list[str]:
+def columns(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Return the headings and each row of a table as text in columns.
 
-    >>> for line in columns(["what", ">bytes", "why"], [["obs", "16", "nobody else holds it"]], 25):
+    >>> for line in columns(["what", ">bytes", "why"], [["obs", "16", "nobody else holds it"]]):
     ...     print(line)
     what  bytes  why
-    obs      16  nobody else
-                 holds it
+    obs      16  nobody else holds it
 
     Args:
         heads: the headings; a column whose heading starts with `>` aligns right.
         rows: the text of each cell.
-        width: the width in which the last column has to fit, by more lines; 0 for any.
     """
     cells = [[head.removeprefix(">") for head in heads], *rows]
     widths = [max(map(len, column)) for column in zip(*cells)]
-    signs = [">" if head.startswith(">") else "<" for head in heads[:-1]]
-    layout = "".join(f"{{:{sign}{width}}}  " for sign, width in zip(signs, widths))
-    lines = []
-    for *others, last in cells:
-        start = layout.format(*others)
-        limit = max(width, len(start) + _NARROWEST) if width else len(start + last) + 1
-        hanging = " " * len(start)
-        line = fill(last, limit, initial_indent=start, subsequent_indent=hanging, break_on_hyphens=False)
-        lines.append(line or start.rstrip())
-    return lines
+    signs = [">" if head.startswith(">") else "<" for head in heads]
+    layout = "  ".join(f"{{:{sign}{width}}}" for sign, width in zip(signs, widths))
+    return [layout.format(*row).rstrip() for row in cells]

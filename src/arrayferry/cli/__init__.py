@@ -1,6 +1,6 @@
 """The command `arrayferry`: doctor, explain, bench and check. See `arrayferry --help`.
 
-One module for each command, with the same parts: SUMMARY, EXAMPLES, EXITS_WITH_1, `add_arguments` and `run`.
+One module for each command, with the same parts: SUMMARY, EXAMPLES, `add_arguments` and `run`.
 The extra `cli` installs what they need beyond NumPy and Gymnasium: rich.
 """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import cycle, islice
 from time import perf_counter
 from typing import Any
@@ -22,7 +22,7 @@ from arrayferry._boundary.detect import arrays_in
 from arrayferry._core.registry import find_framework
 from arrayferry._explain.render import microseconds, table
 from arrayferry.cli.environments import add_environment, count, default_target, make, title_of
-from arrayferry.cli.screen import Outcome, progress
+from arrayferry.cli.screen import Outcome, status
 
 SUMMARY = "measure what a wrapper adds to a step"
 EXAMPLES = """\
@@ -30,7 +30,6 @@ arrayferry bench
 arrayferry bench Pendulum-v1 --to jax
 arrayferry bench Pendulum-v1 --to torch --device cuda
 arrayferry bench my_package:MyEnv-v0 --to torch --vector 16 --json"""
-EXITS_WITH_1 = "the environment fails"
 
 BARE, GYMNASIUM, OURS = "bare", "Gymnasium's wrapper", "arrayferry"
 BAR = 24  # characters
@@ -52,16 +51,15 @@ def run(arguments: Namespace) -> Outcome:
     what = arguments.env, arguments.vector, arguments.to or default_target(), device
     title = title_of(*what[:3]) + (f" on {device}" if device else "")
     bare, ours = rival(BARE, *what), rival(OURS, *what)  # wrong arguments raise here
-    with progress() as bar:
+    with status(f"{title}: taking turns"):
         problem = problem_with(GYMNASIUM, *what)
         theirs = {} if problem else {GYMNASIUM: rival(GYMNASIUM, *what)}
-        laps = bar.track(range(arguments.laps), description=f"{title}: taking turns")
-        times = replay({BARE: bare, **theirs, OURS: ours}, laps)
+        times = replay({BARE: bare, **theirs, OURS: ours}, arguments.laps)
     rows = []
     for name, time in times.items():
         added = "" if name == BARE else f"{max(0.0, time - times[BARE]) * 1e6:.1f}"
-        bar_of_time = "█" * max(1, round(BAR * time / max(times.values())))
-        rows.append((name, microseconds(time), added, bar_of_time))
+        bar = "█" * max(1, round(BAR * time / max(times.values())))
+        rows.append((name, microseconds(time), added, bar))
     shown: list[Any] = [f"[bold]{escape(title)}[/]", table(("", ">µs a step", ">added", ""), rows)]
     shown += [f"{GYMNASIUM}: [red]{escape(problem)}[/]"] if problem else []
     if device:
@@ -119,7 +117,7 @@ def problem_with(
     return f"exit code {done.returncode}\n{done.stderr}".strip().splitlines()[-1] if done.returncode else ""
 
 
-def replay(trips: Mapping[str, Trip], laps: Iterable[int], seconds: float = 0.02) -> dict[str, float]:
+def replay(trips: Mapping[str, Trip], laps: int, seconds: float = 0.02) -> dict[str, float]:
     """Return each rival's mean seconds per step, from the best time of each step in trips of about `seconds`.
 
     Other processes only ever add to a time, so the minimum is closest to the truth; and as the rivals take
@@ -128,7 +126,7 @@ def replay(trips: Mapping[str, Trip], laps: Iterable[int], seconds: float = 0.02
     slowest = max(sum(trip(FEWEST)) for trip in trips.values()) / FEWEST
     steps = int(min(MOST, max(FEWEST, seconds / slowest)))
     best = {name: [float("inf")] * steps for name in trips}
-    for _ in laps:
+    for _ in range(laps):
         for name, trip in trips.items():
             best[name] = [min(pair) for pair in zip(best[name], trip(steps))]
     return {name: sum(times) / steps for name, times in best.items()}

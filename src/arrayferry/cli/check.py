@@ -11,14 +11,13 @@ from rich.markup import escape
 import arrayferry
 from arrayferry._explain.render import table
 from arrayferry.cli.environments import add_environment, count, make, title_of
-from arrayferry.cli.screen import Outcome, progress
+from arrayferry.cli.screen import Outcome, status
 
 SUMMARY = "drive an environment with random actions, and report what is wrong with it"
 EXAMPLES = """\
 arrayferry check CartPole-v1
 arrayferry check MountainCarContinuous-v0 --to torch --steps 200
 arrayferry check my_package:MyEnv-v0 --vector 4 --json"""
-EXITS_WITH_1 = "not safe as wrapped, or the environment fails; copy=False does not count"
 
 _HEADS = ("", "kind", "where, what, and what to do")
 _COLOURS = {"error": "red", "warning": "yellow", "info": "dim"}
@@ -36,8 +35,7 @@ def run(arguments: Namespace) -> Outcome:
     """Drive the environment and report."""
     to = arguments.to or "numpy"
     title = title_of(arguments.env, arguments.vector, to)
-    with closing(make(arguments.env, arguments.vector)) as env, progress() as bar:
-        bar.add_task(f"watching {title}", total=None)
+    with closing(make(arguments.env, arguments.vector)) as env, status(f"watching {title}"):
         report = arrayferry.check(
             env, to, steps=arguments.steps, seed=arguments.seed, device=arguments.device
         )

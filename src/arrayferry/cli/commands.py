@@ -58,13 +58,12 @@ def parse(words: list[str]) -> argparse.Namespace:
     """Parse the arguments; raise SystemExit after printing the help, or one line that says what is wrong."""
     summary = "Inspect how arrays get from environments to agents, and back, on this machine."
     first = "\n".join(command.EXAMPLES.splitlines()[0] for command in COMMANDS.values())
-    parser = _Parser(prog="arrayferry", **_help(summary, first, "a problem was found, or something failed"))
+    parser = _Parser(prog="arrayferry", **_help(summary, first))
     parser.add_argument("--version", action="version", version=f"arrayferry {arrayferry.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
         summary = f"{command.SUMMARY[0].upper()}{command.SUMMARY[1:]}."
-        texts = _help(summary, command.EXAMPLES, command.EXITS_WITH_1)
-        own = commands.add_parser(name, help=command.SUMMARY, **texts)
+        own = commands.add_parser(name, help=command.SUMMARY, **_help(summary, command.EXAMPLES))
         command.add_arguments(own)
         own.add_argument("--json", action="store_true", help="print the result as JSON, and nothing else")
         own.add_argument("--traceback", action="store_true", help="show where an error comes from")
@@ -72,7 +71,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def _help(summary: str, examples: str, exits_with_1: str) -> dict[str, Any]:
+def _help(summary: str, examples: str) -> dict[str, Any]:
     lines = "\n".join(f"  {line}" for line in examples.splitlines())
     epilog = f"""\
 examples:
@@ -80,7 +79,7 @@ examples:
 
 exit codes:
   0    fine
-  1    {exits_with_1}
+  1    a problem was found, or something failed
   2    wrong usage, or something is not installed
   130  stopped with Ctrl-C"""
     formatter = argparse.RawDescriptionHelpFormatter

@@ -22,7 +22,6 @@ EXAMPLES = """\
 arrayferry doctor
 arrayferry doctor numpy torch
 arrayferry doctor --json"""
-EXITS_WITH_1 = "something that is installed does not work"
 
 _NO_SPEEDUPS = "The C extension is missing, so a step takes about twice as long: install a C compiler, then \
 arrayferry from source."

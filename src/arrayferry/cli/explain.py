@@ -17,7 +17,6 @@ arrayferry explain CartPole-v1 --to torch
 arrayferry explain CartPole-v1 --to jax --vector 8
 arrayferry explain Pendulum-v1 --to torch --dtypes float64=float32
 arrayferry explain my_package:MyEnv-v0 --to jax --json"""
-EXITS_WITH_1 = "a leaf is refused, or the environment fails"
 
 _COPY = {"auto": None, "always": True, "never": False}
 

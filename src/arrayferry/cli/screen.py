@@ -1,4 +1,4 @@
-"""What a command shows: tables on stdout and progress on stderr, or JSON alone; and errors in one line."""
+"""What a command shows: tables or JSON on stdout; what it is doing, and errors in one line, on stderr."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
+from typing import Any, NamedTuple
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.markup import escape
 
 from arrayferry.errors import FerryError, UnknownFrameworkError
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What a command found, for people and for machines; and whether all is well, for the exit code."""
 
     shown: Sequence[RenderableType]
@@ -37,12 +35,9 @@ def show(outcome: Outcome, *, as_json: bool) -> None:
     sys.stdout.flush()  # so that a closed pipe is noticed here
 
 
-def progress() -> Progress:
-    """Return progress bars, shown in a terminal while a `with` statement works; see `rich.progress`."""
-    console = Console(highlight=False, stderr=True)
-    console.quiet = not console.is_terminal  # older versions end even a disabled bar with a newline
-    columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
-    return Progress(*columns, console=console, transient=True, disable=console.quiet)
+def status(text: str) -> AbstractContextManager[Any]:
+    """Show what is being done, in a terminal, while a `with` statement does it."""
+    return Console(stderr=True).status(escape(text))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +49,12 @@ def refuse_without_final(envs: VectorEnv[Any, Any, Any], learner: str) -> None:
 
 def call_each(envs: Any, rows: Sequence[int], name: str, /, *args: Any, **kwargs: Any) -> list[Any]:
     """Call a method of some environments; `get_wrapper_attr`, which all of them have, reads an attribute."""
+    if not isinstance(envs, SEPARATE):
+        if len(rows) < envs.num_envs and name not in _READING:
+            what = f"{name} for only some environments: {type(envs).__name__} takes it for all"
+            raise UnsupportedError(what, "leave indices out, or use a SyncVectorEnv")
+        method = partial(_BY_BUILTINS[name], envs) if name in _BY_BUILTINS else getattr(envs, name)
+        return [method(*args, **kwargs)] * len(rows)
     if not isinstance(envs, AsyncVectorEnv):
         return _run_on(envs, rows, _call, name, *args, **kwargs)
     asked = args[0] if name == "get_wrapper_attr" else name
@@ -62,11 +69,20 @@ def call_each(envs: Any, rows: Sequence[int], name: str, /, *args: Any, **kwargs
     return [result for result, _ in answers]
 
 
+# What single environments have methods for, and vector environments have not.
+_BY_BUILTINS: Any = {"has_wrapper_attr": hasattr, "get_wrapper_attr": getattr, "set_wrapper_attr": setattr}
+
+# What may be asked of one object for some of its rows: hindsight replay asks one environment for any goals.
+_READING = ("has_wrapper_attr", "get_wrapper_attr", "compute_reward")
+
+
 def is_each_in(envs: Any, rows: Sequence[int], wrapper_class: type) -> list[bool]:
-    """Return of some environments whether they are in a wrapper."""
+    """Return of some environments whether they are in a wrapper; one object for all is in none."""
     if isinstance(envs, AsyncVectorEnv):
         what = "an AsyncVectorEnv cannot be asked for the wrappers of its environments"
         raise _UnknownError(what, "use a ProcessVectorEnv; to evaluate a policy, VecMonitor(venv) will do")
+    if not isinstance(envs, SEPARATE):
+        return [False] * len(rows)
     # By name: unpickling a class would import its package, and what that needs, in every worker.
     return _run_on(envs, rows, _is_in, _name_of(wrapper_class))
 

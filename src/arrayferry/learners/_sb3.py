@@ -51,7 +51,6 @@ class GymnasiumVecEnv(VecEnv):
         self._resets_itself = _resets_itself(envs)
         self.envs: Any = wrap(envs, "numpy")
         self._inner: Any = envs.unwrapped
-        self._is_separate = isinstance(self._inner, SEPARATE)
         # Whether no wrapper depends on the form of infos.
         bare = ArrayConversion, VectorSanitizer, *SEPARATE
         self._is_bare = all(isinstance(layer, bare) for layer in layers_of(envs))
@@ -130,42 +129,29 @@ class GymnasiumVecEnv(VecEnv):
 
     def has_attr(self, attr_name: str) -> bool:
         """Return whether all environments have an attribute, even one that cannot be sent from a worker."""
-        if self._is_separate:
-            return all(self.env_method("has_wrapper_attr", attr_name))
-        return hasattr(self._inner, attr_name)
+        return all(self.env_method("has_wrapper_attr", attr_name))
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """Return an attribute of each environment."""
-        if self._is_separate:
-            return self.env_method("get_wrapper_attr", attr_name, indices=indices)
-        return [getattr(self._inner, attr_name)] * len(self._rows(indices))
+        return self.env_method("get_wrapper_attr", attr_name, indices=indices)
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         """Set an attribute of each environment."""
-        rows = self._rows(indices)
         if isinstance(self._inner, WITH_WORKERS):  # a worker's successor has it, too
+            rows = self._rows(indices)
             self._inner.set_attr_of(rows, attr_name, [value] * len(rows))
-        elif self._is_separate:
-            self.env_method("set_wrapper_attr", attr_name, value, indices=rows)
         else:
-            self._refuse_some(rows, attr_name)
-            setattr(self._inner, attr_name, value)
+            self.env_method("set_wrapper_attr", attr_name, value, indices=indices)
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
         """Call a method of each environment."""
-        rows = self._rows(indices)
-        if self._is_separate:
-            return call_each(self._inner, rows, method_name, *args, **kwargs)
-        if method_name != "compute_reward":  # of any goals: hindsight replay asks one environment for all
-            self._refuse_some(rows, method_name)
-        return [getattr(self._inner, method_name)(*args, **kwargs)] * len(rows)
+        return call_each(self._inner, self._rows(indices), method_name, *args, **kwargs)
 
     def env_is_wrapped(
         self, wrapper_class: type[gym.Wrapper[Any, Any, Any, Any]], indices: Any = None
     ) -> list[bool]:
-        """Return whether each environment is in such a wrapper; one object for all is in none."""
-        rows = self._rows(indices)
-        return is_each_in(self._inner, rows, wrapper_class) if self._is_separate else [False] * len(rows)
+        """Return whether each environment is in such a wrapper."""
+        return is_each_in(self._inner, self._rows(indices), wrapper_class)
 
     def get_images(self) -> Sequence[Any]:
         """Return a frame of each environment."""
@@ -175,11 +161,6 @@ class GymnasiumVecEnv(VecEnv):
     def _rows(self, indices: Any) -> list[int]:
         rows = [indices] if isinstance(indices, np.integer) else self._get_indices(indices)
         return [range(self.num_envs)[row] for row in rows]  # also counts from the end, as a list does
-
-    def _refuse_some(self, rows: list[int], name: str) -> None:
-        if len(rows) < self.num_envs:
-            what = f"{name} for only some environments: {type(self._inner).__name__} takes it for all"
-            raise UnsupportedError(what, "leave indices out, or use a SyncVectorEnv")
 
 
 def _resets_itself(envs: VectorEnv[Any, Any, Any]) -> bool:
