@@ -340,6 +340,61 @@ def test_partial_resets_leave_other_rows_alone(family):
     assert not envs.step(actions_of(3, 4))[3][1]  # which would have ended one step later
 
 
+class Doubled(gym.ObservationWrapper[Any, Any, Any]):
+    """Doubles observations, wherever they come from."""
+
+    def observation(self, obs: Any) -> Any:
+        return {key: 2 * value for key, value in obs.items()}
+
+
+class Recorder(stand_ins.ManagerBasedRlEnv):
+    """As mjlab's `VideoRecorder`, which is a wrapper and an environment; it doubles observations, too."""
+
+    def __init__(self, env: Any) -> None:
+        self._wrapped_env = env
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._wrapped_env, name)
+
+    @property
+    def unwrapped(self) -> Any:
+        return self._wrapped_env
+
+    def reset(self, **options: Any) -> Any:
+        obs, info = self._wrapped_env.reset(**options)
+        return {key: 2 * value for key, value in obs.items()}, info
+
+    def step(self, actions: Any) -> Any:
+        obs, *others = self._wrapped_env.step(actions)
+        return {key: 2 * value for key, value in obs.items()}, *others
+
+
+@pytest.mark.parametrize(("family", "wrapper"), [("mjlab", Recorder), ("Isaac Lab, managers", Doubled)])
+def test_partial_resets_pass_through_wrappers(family, wrapper):
+    sim = MAKERS[family](LIMITS)
+    envs, twin = wrap(wrapper(sim), "torch"), wrap(MAKERS[family](LIMITS), "torch")
+    mask = {"reset_mask": np.array([False, True, False, False])}
+    calls = [lambda each, step=step: each.step(actions_of(step, 4)) for step in range(6)]
+    for call in [lambda each: each.reset(), *calls, lambda each: each.reset(options=mask)]:
+        obs, expected = call(envs)[0], call(twin)[0]
+        assert_same(obs, {key: 2 * value for key, value in expected.items()})
+    assert "reset" not in vars(sim)
+
+
+@pytest.mark.parametrize("opened", [as_gymnasium, lambda sim, **mode: wrap(sim, "torch", **mode)])
+def test_a_simulator_has_one_newest_state_whichever_view_steps_it(opened):
+    sim = maniskill(LIMITS)
+    train, evaluate = (opened(sim, autoreset_mode=DISABLED) for _ in range(2))
+    train.reset()
+    for step in range(3):  # the third of which ends an episode
+        evaluate.step(actions_of(step, 4))
+    with pytest.raises(gym.error.ResetNeeded, match="reset_mask"):
+        train.step(actions_of(3, 4))
+    obs, _ = train.reset(options={"reset_mask": np.array([True, False, False, False])})
+    assert torch.equal(obs, sim.unwrapped.observe())
+    evaluate.step(actions_of(3, 4))
+
+
 def test_a_reset_that_is_interrupted_is_asked_for_again():
     sim = maniskill(LIMITS)
     envs = as_gymnasium(sim)
@@ -434,6 +489,14 @@ def test_infos_of_other_forms_after_a_reset_are_left_out(at_reset, at_step):
     assert info["_x"].tolist() == GO_ON
     assert info["x"].tolist() == at_step["x"].tolist()
     assert info["final_info"]["x"].tolist() == at_step["x"].tolist()
+
+
+def test_infos_that_are_tensordicts_become_dicts():
+    tensordict = pytest.importorskip("tensordict")
+    rows = tensordict.TensorDict({"y": ROWS}, batch_size=[4])
+    info = info_of_the_first_end({"x": rows + 10}, {"x": rows})
+    assert info["x"]["y"].tolist() == [10, 1, 2, 3]
+    assert info["final_info"]["x"]["y"][0] == 0
 
 
 def test_infos_that_are_text_have_rows():
@@ -744,6 +807,33 @@ def test_observations_with_other_rows_are_refused(form: Any) -> None:
     envs = wrap(Fewer(LIMITS), "torch")
     envs.reset()
     with pytest.raises(UnsupportedError, match=r"Fewer returns float32\[3,2\] torch as observation of 4 env"):
+        envs.step(torch.zeros(4, 2))
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float32])
+def test_the_third_of_four_values_says_who_is_done_in_any_dtype(dtype: Any) -> None:
+    class Sim(stand_ins.Go2Env):
+        def step(self, actions: Any) -> Any:
+            obs, reward, done, extras = super().step(actions)
+            return obs, reward, done.to(dtype), extras
+
+    envs = wrap(Sim(LIMITS), "torch")
+    envs.reset()
+    for step in range(3):
+        _, _, terminated, truncated, _ = envs.step(actions_of(step, 4))
+    assert terminated.dtype == truncated.dtype == torch.bool
+    assert truncated.tolist() == [True, False, False, False]
+
+
+def test_floats_among_five_values_may_be_costs():
+    class Sim(stand_ins.Go2Env):
+        def step(self, actions: Any) -> Any:
+            obs, reward, done, extras = super().step(actions)
+            return obs, reward, torch.rand(4), done, extras
+
+    envs = wrap(Sim(LIMITS), "torch")
+    envs.reset()
+    with pytest.raises(UnsupportedError, match="as terminated of 4"):
         envs.step(torch.zeros(4, 2))
 
 

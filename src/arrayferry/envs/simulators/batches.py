@@ -26,7 +26,7 @@ def two_values(name: str, values: Any, count: int) -> tuple[Any, Info]:
     values = values if isinstance(values, tuple) else (values, None)
     if len(values) != 2 or not (values[1] is None or isinstance(values[1], Mapping)):
         raise UnsupportedError(f"{name} returns ({', '.join(map(describe, values))}) for a reset", _HINT)
-    return _batch(name, values[0], count), dict(values[1] or {})
+    return _batch(name, values[0], count), _as_dicts(values[1] or {})
 
 
 def five_values(name: str, values: Any, count: int) -> Step:
@@ -40,12 +40,21 @@ def five_values(name: str, values: Any, count: int) -> Step:
         raise UnsupportedError(f"{name} returns ({', '.join(map(describe, parts))}) for a step", _HINT)
     obs, reward, *flags, info = parts
     _check(name, "reward", reward, count, "fiu")
-    flags = [_flag(name, *pair, count) for pair in zip(("terminated", "truncated"), flags)]
     if len(flags) == 1:
-        done, cut = flags[0], info.get("time_outs")
+        done, cut = _flag(name, "done", flags[0], count, "biuf"), info.get("time_outs")
         truncated = done & (False if cut is None else _flag(name, "time_outs", cut, count, "biuf"))
-        flags = [done & ~truncated, truncated]
-    return _batch(name, obs, count), reward, flags[0], flags[1], dict(info)
+        terminated = done & ~truncated
+    else:  # floats may be something else, such as costs
+        terminated, truncated = (
+            _flag(name, *pair, count, "biu") for pair in zip(("terminated", "truncated"), flags)
+        )
+    return _batch(name, obs, count), reward, terminated, truncated, _as_dicts(info)
+
+
+def _as_dicts(info: Mapping[str, Any]) -> Info:
+    """Return an info with dicts for what is nested in it, also for TensorDicts, which iterate over rows."""
+    items = info.items()
+    return {key: _as_dicts(value) if isinstance(value, Mapping) else value for key, value in items}
 
 
 def _batch(name: str, obs: Any, count: int) -> Any:
@@ -57,7 +66,7 @@ def _batch(name: str, obs: Any, count: int) -> Any:
     return obs if _has_rows(obs, count) else _refuse(name, "observation", obs, count)
 
 
-def _flag(name: str, what: str, value: Any, count: int, kinds: str = "biu") -> Any:
+def _flag(name: str, what: str, value: Any, count: int, kinds: str) -> Any:
     _check(name, what, value, count, kinds)
     return value if kind_of(value.dtype) == "b" else value != 0
 

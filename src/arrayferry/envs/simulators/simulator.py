@@ -64,18 +64,9 @@ class Simulator:
         return getattr(self.env, "unwrapped", self.env)
 
     def step(self, actions: Any) -> Any:
-        """Take a step, with the attribute set, and as it was before at the end."""
-        if self.setting is None:
+        """Take a step, with the attribute set."""
+        with nullcontext() if self.setting is None else _attribute_set(*self.setting):
             return self.env.step(actions)
-        owner, name, value = self.setting
-        is_own, before = name in vars(owner), getattr(owner, name)
-        setattr(owner, name, value)
-        try:
-            return self.env.step(actions)
-        finally:
-            setattr(owner, name, before)
-            if not is_own:
-                delattr(owner, name)
 
     def reset(self, seed: Any, options: dict[str, Any]) -> Any:
         """Reset all environments; `reset` may take neither a seed nor options."""
@@ -95,9 +86,13 @@ class Simulator:
 
     def reset_rows(self, ids: Any, seed: Any, options: dict[str, Any]) -> Any:
         """Reset some environments, and return a batch of which only their rows are to be read."""
-        if self.resets_by == "env_ids":  # which wrappers do not pass on
-            return self.inner.reset(seed=seed, env_ids=ids, options=options)
-        return self.env.reset(seed=seed, options={**options, "env_idx": ids})
+        if self.resets_by == "env_idx":
+            return self.env.reset(seed=seed, options={**options, "env_idx": ids})
+        if "env_ids" in inspect.signature(self.env.reset).parameters:
+            return self.env.reset(seed=seed, env_ids=ids, options=options)
+        # Wrappers do not pass the indices on, and may change the observation.
+        with _attribute_set(self.inner, "reset", partial(self.inner.reset, env_ids=ids)):
+            return self.env.reset(seed=seed, options=options)
 
     def find(self, name: str) -> Any:
         """Return an attribute of the outermost layer that has it, or None."""
@@ -120,6 +115,19 @@ class Simulator:
         steps = int(float(limit)) if isinstance(limit, Real) and math.isfinite(limit) else None
         name = spec.id if isinstance(spec, EnvSpec) else re.sub(r"\W", "-", type(self.inner).__name__)
         return EnvSpec(name, max_episode_steps=steps, disable_env_checker=True)
+
+
+@contextmanager
+def _attribute_set(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Set an attribute of an object, and put it back as it was at the end."""
+    is_own, before = name in vars(owner), getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+        if not is_own:
+            delattr(owner, name)
 
 
 def consistent_mode(base: Any) -> Callable[[], AbstractContextManager[None]]:

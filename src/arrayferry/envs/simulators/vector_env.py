@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -32,6 +33,19 @@ Info = dict[str, Any]
 _LOGS = "log", "episode"
 
 
+@dataclass
+class _Progress:
+    """How far a simulator is.
+
+    Attributes:
+        obs: the last observation, as the simulator returned it; None before the first reset.
+        over: whose episode is over, and has not been reset; or None.
+    """
+
+    obs: Any = None
+    over: Any = None
+
+
 class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
     """A batched simulator, such as those of Isaac Lab, ManiSkill and mjlab, as a vector environment.
 
@@ -57,8 +71,10 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         self.spec = simulator.spec()
         self._called = consistent_mode(self.env)
         self._is_copied_outside = False
-        self._obs: Any = None  # the last observation, as the simulator returned it
-        self._over: Any = None  # whose episode is over, and has not been reset
+        # The simulator has one newest state, whichever of its views takes a step.
+        self._progress = getattr(simulator.env, "__dict__", {}).setdefault(
+            "_arrayferry_progress", _Progress()
+        )
         self.array_framework: Any = None  # its name, and the device: what `wrap` passes actions in, and where
         if (action_space := simulator.space("single_action_space")) is None:
             what = f"{self.name} does not declare what actions it takes"
@@ -129,7 +145,7 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         """
         options = dict(options or {})
         mask = mask_of(to_numpy({"reset_mask": options.pop("reset_mask", None)}), self.num_envs)
-        if mask is not None and self._obs is None:
+        if mask is not None and self._progress.obs is None:
             raise gym.error.ResetNeeded("call reset() before reset() with a reset_mask")
         if mask is not None and not self.takes_reset_mask:
             what = f"{self.name} cannot reset only some of its environments"
@@ -139,17 +155,17 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         self._forget_logs()
         with self._called():
             if mask is None:
-                self._obs = None
+                self._progress.obs = None
                 obs, info = batches.two_values(self.name, self._simulator.reset(seed, options), self.num_envs)
                 self._learn_from(obs)
-                rows, self._over = self._all, None
+                rows, self._progress.over = self._all, None
             else:
                 rows = convert(mask, *self.array_framework)
-                last = self._copy(self._obs)
+                last = self._copy(self._progress.obs)
                 new, info = self._new_rows(rows, seed, options)
                 obs = batches.select(rows, new, last)
-                self._over = None if self._over is None else self._over & ~rows
-            self._obs = obs
+                self._progress.over = None if self._progress.over is None else self._progress.over & ~rows
+            self._progress.obs = obs
             owned: tuple[Any, Info] = self._owned((obs, batches.merged_infos(self.num_envs, (rows, info))))
             return owned
 
@@ -169,9 +185,9 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, Info]:
         """Take a step in all environments."""
-        if self._obs is None:
+        if self._progress.obs is None or self.array_framework is None:
             raise gym.error.ResetNeeded("call reset() before step()")
-        if self._over is not None and bool(self._over.any()):
+        if self._progress.over is not None and bool(self._progress.over.any()):
             hint = 'reset the environments whose episodes are over: options={"reset_mask": ...}'
             raise gym.error.ResetNeeded(hint)
         if not self._is_copied_outside:
@@ -181,12 +197,12 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
             step = batches.five_values(self.name, self._simulator.step(actions), self.num_envs)
             over = step[2] | step[3]
             if self.autoreset_mode is AutoresetMode.DISABLED:
-                self._over = over
+                self._progress.over = over
             if self._resets_rows and over.any():
                 step = self._with_next_episodes(step, over)
             else:
                 step = self._with_masks(step, over)
-            self._obs = step[0]
+            self._progress.obs = step[0]
             owned: batches.Step = self._owned(step)
             return owned
 
@@ -199,11 +215,11 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
 
     def _with_next_episodes(self, step: batches.Step, over: Any) -> batches.Step:
         """Reset the environments whose episode is over, and return the step as Gymnasium's SAME_STEP does."""
-        self._over = over  # until they are reset
+        self._progress.over = over  # until they are reset
         # The reset may write into what the step returned.
         obs, *values, info = self._copy(step)
         new_obs, new_info = self._new_rows(over)
-        self._over = None
+        self._progress.over = None
         ended = batches.with_rows(info, self.num_envs)
         final = final_of(obs, batches.merged_infos(self.num_envs, (over, ended)))
         infos = batches.merged_infos(self.num_envs, (~over, info), (over, self._copy(new_info)))
