@@ -122,7 +122,7 @@ def test_json(ferry):
 def test_the_command_and_the_function_have_the_same_default(ferry, monkeypatch):
     targets = []
 
-    def check(env, to, **options):
+    def check(env, to, device, **options):
         targets.append(to)
         return Report(findings=())
 

@@ -36,9 +36,7 @@ def run(arguments: Namespace) -> Outcome:
     to = arguments.to or "numpy"
     title = title_of(arguments.env, arguments.vector, to)
     with closing(make(arguments.env, arguments.vector)) as env, status(f"watching {title}"):
-        report = arrayferry.check(
-            env, to, steps=arguments.steps, seed=arguments.seed, device=arguments.device
-        )
+        report = arrayferry.check(env, to, arguments.device, steps=arguments.steps, seed=arguments.seed)
     as_wrapped, semicolon, shared = escape(report.verdict).partition(";")
     shown: list[Any] = [f"[{'green' if report.ok else 'red'}]{as_wrapped}[/]{semicolon}{shared}"]
     shown += [escape(f"{title}, {report.steps:,} steps")]

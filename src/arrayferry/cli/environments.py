@@ -14,9 +14,7 @@ import arrayferry
 from arrayferry.errors import OptionError
 
 
-def add_environment(
-    parser: ArgumentParser, default: str | None = None, to: str = "torch if installed"
-) -> None:
+def add_environment(parser: ArgumentParser, default: str | None = None, to: str | None = None) -> None:
     """Add the arguments that name the environment, and the agent's framework and device."""
     note = f" (default: {default})" if default else ""
     parser.add_argument(
@@ -28,6 +26,7 @@ def add_environment(
         f"path/to/file.py is a module too{note}",
     )
     parser.add_argument("--vector", metavar="N", type=count, help="make a vector environment of N")
+    to = to or "torch if installed"
     parser.add_argument("--to", metavar="FRAMEWORK", help=f"the agent's framework (default: {to})")
     parser.add_argument("--device", help="the device of the agent's arrays")
 

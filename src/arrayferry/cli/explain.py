@@ -31,15 +31,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> Outcome:
     """Explain the environment."""
+    to, device, steps = arguments.to or default_target(), arguments.device, arguments.steps
+    copy, dtypes = _COPY[arguments.copy], _casts(arguments.dtypes or ())
     with closing(make(arguments.env, arguments.vector)) as env:
-        explanation = arrayferry.explain(
-            env,
-            arguments.to or default_target(),
-            arguments.device,
-            copy=_COPY[arguments.copy],
-            dtypes=_casts(arguments.dtypes or ()),
-            steps=arguments.steps,
-        )
+        explanation = arrayferry.explain(env, to, device, copy=copy, dtypes=dtypes, steps=steps)
     return Outcome([explanation], explanation.as_dict(), explanation.ok)
 
 

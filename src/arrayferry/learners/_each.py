@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from gymnasium import Wrapper
+from gymnasium import Env, Wrapper
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from arrayferry._boundary.autoreset import autoreset_mode_of, info_rows
@@ -19,9 +19,6 @@ from arrayferry.envs.simulators import SimulatorVectorEnv
 from arrayferry.errors import UnsupportedError
 from arrayferry.scale import ProcessVectorEnv, RayVectorEnv
 from arrayferry.spaces.members import to_numpy
-
-if TYPE_CHECKING:
-    import gymnasium as gym
 
 WITH_WORKERS = ProcessVectorEnv, RayVectorEnv
 # Vector environments that have an environment for each row; others are one object.
@@ -93,7 +90,7 @@ def _run_on(envs: Any, rows: Sequence[int], function: Any, /, *args: Any, **kwar
     return list(envs.run_on(rows, function, *args, **kwargs))
 
 
-def _call(env: gym.Env[Any, Any], name: str, /, *args: Any, **kwargs: Any) -> Any:
+def _call(env: Env[Any, Any], name: str, /, *args: Any, **kwargs: Any) -> Any:
     return env.get_wrapper_attr(name)(*args, **kwargs)
 
 

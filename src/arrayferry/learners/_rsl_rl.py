@@ -33,9 +33,8 @@ class TensorDictVecEnv(VecEnv):  # type: ignore[misc]  # rsl_rl has no types
         self._shape = (envs.num_envs, *space.shape)
         self.num_envs, self.num_actions = envs.num_envs, prod(space.shape)
         # The default is finite and not 0, because rsl_rl draws lengths below it.
-        self.max_episode_length = (
-            getattr(envs.spec, "max_episode_steps", None) or torch.iinfo(torch.int32).max
-        )
+        longest = getattr(envs.spec, "max_episode_steps", None)
+        self.max_episode_length = longest or torch.iinfo(torch.int32).max
         inner = envs.unwrapped
         self._simulator = inner if isinstance(inner, SimulatorVectorEnv) else None
         if device is None:

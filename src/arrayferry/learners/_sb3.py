@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pickle import dumps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from gymnasium import spaces
+from gymnasium import Wrapper, spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as TheirStatistics
 from stable_baselines3.common.vec_env import VecEnv
@@ -30,9 +30,7 @@ from arrayferry.sanitizer import VectorSanitizer
 from arrayferry.wrappers import wrap
 from arrayferry.wrappers.vector import ArrayConversion, RecordEpisodeStatistics
 
-if TYPE_CHECKING:
-    import gymnasium as gym
-
+AnyWrapper = Wrapper[Any, Any, Any, Any]
 Info = dict[str, Any]
 
 _THEIRS = SyncVectorEnv, AsyncVectorEnv
@@ -62,9 +60,8 @@ class GymnasiumVecEnv(VecEnv):
         """Reset all environments, with the seeds and options that were set."""
         options = self._options[0]
         if any(one is not options and dumps(one) != dumps(options) for one in self._options):
-            raise UnsupportedError(
-                "options differ between environments", "a vector environment takes one dict"
-            )
+            what = "options differ between environments"
+            raise UnsupportedError(what, "a vector environment takes one dict")
         # The seeds count up from the first, as a vector environment does.
         obs, self.reset_infos = self._reset_rows(seed=self._seeds[0], options=options or None)
         self._reset_seeds()
@@ -147,9 +144,7 @@ class GymnasiumVecEnv(VecEnv):
         """Call a method of each environment."""
         return call_each(self._inner, self._rows(indices), method_name, *args, **kwargs)
 
-    def env_is_wrapped(
-        self, wrapper_class: type[gym.Wrapper[Any, Any, Any, Any]], indices: Any = None
-    ) -> list[bool]:
+    def env_is_wrapped(self, wrapper_class: type[AnyWrapper], indices: Any = None) -> list[bool]:
         """Return whether each environment is in such a wrapper."""
         return is_each_in(self._inner, self._rows(indices), wrapper_class)
 
@@ -178,10 +173,7 @@ def _resets_itself(envs: VectorEnv[Any, Any, Any]) -> bool:
     forgets = isinstance(inner, _THEIRS) and mode is not AutoresetMode.SAME_STEP
     if forgets and any(map(_miscounts, layers_of(envs))):
         what = "gymnasium's RecordEpisodeStatistics forgets all episodes when one environment is reset"
-        hint = (
-            "use arrayferry.wrappers.vector's, or Stable-Baselines3's VecMonitor, or AutoresetMode.SAME_STEP"
-        )
-        raise UnsupportedError(what, hint)
+        raise UnsupportedError(what, "use arrayferry.wrappers.vector's, or VecMonitor, or the mode SAME_STEP")
     return mode is AutoresetMode.SAME_STEP
 
 

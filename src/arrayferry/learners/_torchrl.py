@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
-from torchrl.envs import GymWrapper, TransformedEnv, VecGymEnvTransform
+from torchrl.envs import EnvBase, GymWrapper, TransformedEnv, VecGymEnvTransform
 
 from arrayferry._boundary.autoreset import autoreset_mode_of, is_mask
 from arrayferry.envs.forwarding import Forwarding
@@ -14,9 +14,6 @@ from arrayferry.envs.simulators.batches import with_rows
 from arrayferry.errors import UnsupportedError
 from arrayferry.learners._each import refuse_without_final
 from arrayferry.wrappers import wrap
-
-if TYPE_CHECKING:
-    from torchrl.envs import EnvBase
 
 
 class AsDeclared(Forwarding, VectorWrapper):

@@ -14,8 +14,9 @@ from arrayferry._core.convert import Converter, convert
 from arrayferry._core.dtypes import cast_for, dtype_name
 from arrayferry._core.framework import Array, Target
 from arrayferry._core.registry import find_framework, framework_of, frameworks
+from arrayferry._explain.reasons import have_common_memory
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
-from arrayferry.testing.values import LAYOUTS, all_dtypes, at_offset, bits, edges, in_numpy, overwrite
+from arrayferry.testing.values import LAYOUTS, all_dtypes, at_offset, bits, edges, overwrite
 
 # Frameworks that may crash others in the same process: pairs with them are checked only where they are
 # already imported.
@@ -35,18 +36,15 @@ def check_arrays(name: str) -> None:
     source = _sample(name)
     array, dtype = target.take(source.copy()), source.dtype.name
     kind = type(array).__name__
-    _expect(
-        framework_of(type(array)) is framework,
-        f"Target.take returns a {kind}: Framework.arrays has to name {type(array).__module__}:{kind}",
-    )
+    is_known, named = framework_of(type(array)) is framework, f"{type(array).__module__}:{kind}"
+    _expect(is_known, f"Target.take returns a {kind}: Framework.arrays has to name {named}")
     for attribute in "dtype", "shape":
         _expect(hasattr(array, attribute), f"a {kind} has to have a {attribute}")
     _expect(dtype_name(array.dtype) == dtype, f"the dtype of a {dtype} {kind} is called {array.dtype}")
     _expect(tuple(array.shape) == source.shape, f"the shape of a {source.shape} {kind} is {array.shape}")
     values = framework.source(type(array)).read(array)
-    _expect(
-        isinstance(values, np.ndarray), f"Source.read returns a {type(values).__name__}, not a NumPy array"
-    )
+    what = f"Source.read returns a {type(values).__name__}, not a NumPy array"
+    _expect(isinstance(values, np.ndarray), what)
 
 
 def check_scalars(name: str) -> None:
@@ -122,7 +120,7 @@ def check_sharing(name: str) -> None:
         except SharingError as error:
             _expect(error.where == 'value["x"]', f"the error does not say where: {error}")
             continue
-        _expect(result is source or _share_memory(source, result), f"the {target} array is a copy")
+        _expect(result is source or have_common_memory(source, result), f"the {target} array is a copy")
 
 
 def check_devices(name: str) -> None:
@@ -215,15 +213,6 @@ def _both_ways(name: str) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield name, lambda: at_offset(_sample(name), 4)
     yield name, lambda: convert(_sample(name), name)
     yield "numpy", lambda: convert(_sample(name), name)
-
-
-def _share_memory(source: Any, result: Any) -> bool:
-    """Return whether a write to one is seen in the other; if neither is writable, compare addresses."""
-    for array, other in (result, source), (source, result):
-        before = bits(other)
-        if overwrite(array) and bits(other) != before:
-            return True
-    return bool(in_numpy(source).ctypes.data == in_numpy(result).ctypes.data)
 
 
 def _expect_array(result: Any, name: str, wanted: Array, what: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from arrayferry._core.convert import convert
-from arrayferry._core.dtypes import ML_DTYPES, STANDARD
+from arrayferry._core.dtypes import ML_DTYPES, STANDARD, ml_dtype
 from arrayferry._core.framework import Array
 from arrayferry._core.ownership import empty
 from arrayferry._core.registry import framework_of, source_of
@@ -32,11 +32,9 @@ def in_numpy(array: Any) -> Array:
     """Return a NumPy view or copy of any framework's array."""
     if isinstance(array, (np.ndarray, np.generic)):
         return np.asarray(array)
-    if framework_of(type(array)) is None:
-        raise AssertionError(f"{array!r} is not an array of a registered framework")
-    values = source_of(array).read(array)
+    values = None if framework_of(type(array)) is None else source_of(array).read(array)
     if values is None:
-        raise AssertionError(f"{array!r} has no counterpart in NumPy")
+        raise AssertionError(f"{array!r} is not an array of a registered framework that NumPy can hold")
     return values
 
 
@@ -79,11 +77,7 @@ def edges(dtype: str) -> Array:
         array([[   0,    1, -128],
                [-127,  127,   -1]], dtype=int8)
     """
-    if dtype in ML_DTYPES:
-        import ml_dtypes
-
-        dtype = getattr(ml_dtypes, dtype)
-    element: np.dtype[Any] = np.dtype(dtype)
+    element: np.dtype[Any] = ml_dtype(dtype) or np.dtype(dtype)
     if element.kind == "b":
         return np.array([[True, False, True], [False, False, True]])
     parts = 2 if element.kind == "c" else 1
@@ -96,11 +90,7 @@ def edges(dtype: str) -> Array:
 
 def all_dtypes() -> list[str]:
     """Return the names of all dtypes that NumPy can hold here."""
-    try:
-        import ml_dtypes
-    except ImportError:
-        return sorted(STANDARD)
-    return sorted(STANDARD | {name for name in ML_DTYPES if hasattr(ml_dtypes, name)})
+    return sorted(STANDARD | {name for name in ML_DTYPES if ml_dtype(name) is not None})
 
 
 def at_offset(array: Array, offset: int) -> Array:
