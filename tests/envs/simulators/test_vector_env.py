@@ -239,6 +239,27 @@ def test_a_simulator_that_was_rolled_out_in_inference_mode_goes_on():
         envs.step(actions_of(step, 4))
 
 
+def test_a_simulator_that_is_rolled_out_in_inference_mode_by_others_goes_on(make):
+    sim = make(LIMITS)
+    envs = wrap(sim, "torch")
+    with torch.inference_mode():
+        sim.reset()
+        sim.step(torch.zeros(4, 2))
+    envs.reset()
+    for step in range(8):
+        *values, _ = envs.step(actions_of(step, 4))
+        assert not any(leaf.is_inference() for leaf in leaves_of(tuple(values)))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_a_counter_that_is_set_in_inference_mode_can_be_counted_on(dtype: Any) -> None:
+    envs = wrap(stand_ins.ManagerBasedRlEnv([9, 9]), "torch")
+    envs.reset()
+    with torch.inference_mode():
+        envs.episode_length_buf = torch.tensor([3, 8], dtype=dtype)
+    assert envs.step(torch.zeros(2, 2))[3].tolist() == [False, True]
+
+
 # ---- ends of episodes -------------------------------------------------------------------------------------
 
 

@@ -6,8 +6,8 @@ import inspect
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
@@ -130,22 +130,19 @@ def _attribute_set(owner: Any, name: str, value: Any) -> Iterator[None]:
             delattr(owner, name)
 
 
-def consistent_mode(base: Any) -> Callable[[], AbstractContextManager[None]]:
-    """Return what makes the context in which a simulator is called, whatever mode the caller is in.
+@contextmanager
+def consistent_mode(simulator: Any) -> Iterator[None]:
+    """Call a simulator without gradients, and in the mode in which its tensors were made.
 
-    A tensor that was made in torch's inference mode can be changed in place only there, and what a step makes
-    outside of it must not meet gradients: so the mode is the one in which the simulator was made.
+    A tensor that was made in torch's inference mode can be changed in place only there, whatever mode the
+    caller is in; and what a step makes outside of it must not meet gradients.
     """
     torch = sys.modules.get("torch")
     if torch is None:
-        return nullcontext
-    tensors = [value for value in getattr(base, "__dict__", {}).values() if isinstance(value, torch.Tensor)]
-    return partial(_without_gradients, any(tensor.is_inference() for tensor in tensors))
-
-
-@contextmanager
-def _without_gradients(is_inference: bool) -> Iterator[None]:
-    import torch
-
-    with torch.inference_mode(is_inference), torch.no_grad():
+        yield
+        return
+    tensors = [
+        value for value in getattr(simulator, "__dict__", {}).values() if isinstance(value, torch.Tensor)
+    ]
+    with torch.inference_mode(any(tensor.is_inference() for tensor in tensors)), torch.no_grad():
         yield

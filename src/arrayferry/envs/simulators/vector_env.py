@@ -69,7 +69,6 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         self.takes_reset_mask = simulator.resets_by is not None
         self.render_mode = getattr(self.env, "render_mode", None)
         self.spec = simulator.spec()
-        self._called = consistent_mode(self.env)
         self._is_copied_outside = False
         # The simulator has one newest state, whichever of its views takes a step.
         self._progress = getattr(simulator.env, "__dict__", {}).setdefault(
@@ -121,7 +120,8 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
     @episode_length_buf.setter
     def episode_length_buf(self, steps: Any) -> None:
         old = self.env.episode_length_buf
-        self.env.episode_length_buf = convert(steps, "torch", old.device, copy=True).to(old.dtype)
+        with consistent_mode(self.env):
+            self.env.episode_length_buf = convert(steps, "torch", old.device, copy=True).to(old.dtype)
 
     def render(self) -> tuple[Any, ...] | None:
         """Return the simulator's frames: one for each environment, or a single one for some or all."""
@@ -153,7 +153,7 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         seed = self._known_seed(seed)
         super().reset(seed=seed if isinstance(seed, int) else None)
         self._forget_logs()
-        with self._called():
+        with consistent_mode(self.env):
             if mask is None:
                 self._progress.obs = None
                 obs, info = batches.two_values(self.name, self._simulator.reset(seed, options), self.num_envs)
@@ -193,7 +193,7 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         if not self._is_copied_outside:
             actions = member_caster(self.action_space, self._to_simulator)(self._to_simulator(actions))
         self._forget_logs()
-        with self._called():
+        with consistent_mode(self.env):
             step = batches.five_values(self.name, self._simulator.step(actions), self.num_envs)
             over = step[2] | step[3]
             if self.autoreset_mode is AutoresetMode.DISABLED:
