@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import VectorWrapper
 
+from arrayferry._core.convert import convert
 from arrayferry.envs.adapters import adapter_of
 from arrayferry.errors import UnsupportedError
 
@@ -27,12 +28,16 @@ class Forwarding:
 
         @property
         def episode_length_buf(self) -> Any:
-            """A simulator's counter of each episode's steps, which learners set."""
-            return self.unwrapped.episode_length_buf
+            """A simulator's counter of each episode's steps, which learners set: it is written into."""
+            return self.unwrapped.env.episode_length_buf
 
         @episode_length_buf.setter
         def episode_length_buf(self, steps: Any) -> None:
-            self.unwrapped.episode_length_buf = steps
+            import torch
+
+            counter = self.episode_length_buf
+            with torch.inference_mode(counter.is_inference()):
+                counter.copy_(convert(steps, "torch"))
 
         def __getattr__(self, name: str) -> Any:
             layer = self.__dict__.get("env")  # missing before `__init__`, and during unpickling

@@ -112,17 +112,6 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         """The space of all environments' observations, made on request, because it can be large."""
         return batch_space(self.single_observation_space, self.num_envs)
 
-    @property
-    def episode_length_buf(self) -> Any:
-        """The simulator's counter of each episode's steps. It can be set, as rsl_rl does."""
-        return self.env.episode_length_buf
-
-    @episode_length_buf.setter
-    def episode_length_buf(self, steps: Any) -> None:
-        old = self.env.episode_length_buf
-        with consistent_mode(self.env):
-            self.env.episode_length_buf = convert(steps, "torch", old.device, copy=True).to(old.dtype)
-
     def render(self) -> tuple[Any, ...] | None:
         """Return the simulator's frames: one for each environment, or a single one for some or all."""
         frames = to_numpy(self._simulator.env.render())
