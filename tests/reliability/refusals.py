@@ -130,14 +130,6 @@ def _with_framework(call: Call, **changes: Any) -> Call:
     return registered
 
 
-def _with_a_plugin_that_is_called_torch() -> Any:
-    plugin = type(
-        "Plugin", (), {"name": "mylib", "value": "mylib:FRAMEWORK", "load": lambda _: FakeFramework("torch")}
-    )()
-    with patch.object(registry, "_plugins", lambda: (plugin,)):
-        return Converter("mylib")
-
-
 def _asarray(x: Any, copy: bool | None = None) -> Any:
     return np.array(x, copy=True)
 
@@ -189,7 +181,6 @@ STRUCTURES: dict[str, Call] = {
     'register_framework(modules="mylib")': lambda: arrayferry.register_framework(
         FakeFramework(modules="mylib")
     ),
-    "an entry point whose framework is called torch": _with_a_plugin_that_is_called_torch,
     "register_leaf(Walk, no function)": lambda: arrayferry.register_leaf(Walk, None),
     "register_leaf(what is registered, ...)": _registered_twice,
 }
@@ -238,9 +229,6 @@ SHARING: dict[str, Call] = {
     ),
     "another dtype, array-api-strict to itself": lambda: convert(
         {"x": convert(F4, "array_api_strict")}, "array_api_strict", copy=False, dtypes={"float32": "float64"}
-    ),
-    "bfloat16 of MLX without ml_dtypes": lambda: _without_ml_dtypes(
-        {"x": convert(F4, "mlx", dtypes={"float32": "bfloat16"})}, "numpy", copy=False
     ),
     "to MLX": lambda: convert({"x": F4}, "mlx", copy=False),
     "array of nobody's, to NumPy": lambda: convert(

@@ -19,7 +19,7 @@ from arrayferry._boundary.rows import batch_devices, row_reader
 from arrayferry._core.convert import ArrayConverter, Converter, Namespace
 from arrayferry._core.framework import Framework, Placement
 from arrayferry._core.messages import warn_caller, with_article
-from arrayferry._core.registry import find_framework, find_unpickled_framework, registered, source_of
+from arrayferry._core.registry import find_framework, registered, source_of
 from arrayferry._core.walk import Slot
 from arrayferry.errors import DeviceError, FerryError, FrameworkWarning
 from arrayferry.spaces.casting import known_dtype
@@ -338,7 +338,4 @@ def _name_of_device(device: Any) -> Any:
 
 
 def _rebuild(kind: type[Boundary], env: Any, arguments: dict[str, Any]) -> Boundary:
-    for name in (arguments["env_xp"], arguments["target_xp"]):
-        if name is not None:
-            find_unpickled_framework(name)
     return kind(env, **arguments)

@@ -115,8 +115,8 @@ def container_of(cls: type) -> Container | None:
 
 _EXACT: dict[type, Container] = {dict: DICT, list: LIST, tuple: TUPLE}
 
-# What libraries say about their own classes, by functions `(class)` to one that flattens its objects, to
-# `unchanged` if they only look like containers, or to None for any other class.
+# What libraries say about their own classes: `(class)` to what flattens its objects, to `unchanged` if they
+# only look like containers, or to None for any other class.
 libraries: list[Callable[[type], Any]] = []
 
 

@@ -11,7 +11,6 @@ from types import MethodType, ModuleType
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from arrayferry._core import containers, messages, objects, ownership, registry, type_cache, walk
-from arrayferry._core.delivery import Delivery
 from arrayferry._core.dtypes import dtype_names
 from arrayferry._core.eager import eager
 from arrayferry._core.framework import Framework, Placement
@@ -102,7 +101,7 @@ class Converter:
         self.device = device if isinstance(device, Placement) else self.framework.find_device(device)
         self.copy = copy
         self.dtypes = dtype_names(dtypes)
-        self._routes = Routes(Delivery(self.framework, self.device, copy, self.dtypes))
+        self._routes = Routes(self.framework, self.device, copy, self.dtypes)
         self.target = self._routes.target
         self.handlers = type_cache.TypeCache(self.decide_handler)
         self._convert_box = self.walker([Slot("value")]).convert
@@ -143,13 +142,11 @@ class Converter:
         options = f"device={self.device_name!r}, copy={self.copy!r}, dtypes={self.dtypes!r}"
         return f"Converter({self.framework.name!r}, {options})"
 
-    def __copy__(self) -> Converter:
-        """Return the converter itself: it does not change."""
+    def __deepcopy__(self, memo: Any = None) -> Converter:
+        """Return the converter itself, which does not change; its framework need not be registered."""
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Converter:
-        """Return the converter itself; its framework need not be registered."""
-        return self
+    __copy__ = __deepcopy__
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle names only: functions and device objects are left out."""
@@ -215,7 +212,7 @@ class ArrayConverter(Converter):
 
 
 def _rebuild(cls: type[Converter], name: str, device: Any, options: dict[str, Any]) -> Converter:
-    return cls(registry.find_unpickled_framework(name), device, **options)
+    return cls(name, device, **options)
 
 
 @eager

@@ -39,10 +39,6 @@ class Delivery:
         self._as_is = frozenset() if self.shares else frozenset(dtype.num for dtype in self.as_is)
         self._casts = cache(self._decide_cast)
 
-    def on(self, device: Any) -> Delivery:
-        """Return the delivery to another device of the framework."""
-        return Delivery(self.framework, device, self.copy, self.wanted)
-
     def cast_of(self, dtype: np.dtype[Any]) -> Cast | None:
         """Return how arrays of a dtype are cast; None if the target has nothing like it."""
         return self._casts(dtype, dtype.num, self.target.dtypes())

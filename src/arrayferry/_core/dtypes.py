@@ -67,13 +67,8 @@ USER_DEFINED = 256
 # The casts that `halved` can make.
 _HALVES = {("float64", "float32"), ("int64", "int32"), ("uint64", "uint32")}
 
-# The default dtypes of Python's numbers, and the largest number that each is certain to hold.
-LARGEST: dict[str, tuple[np.dtype[Any], float]] = {
-    "int32": (np.dtype("int32"), float(2**31 - 1)),
-    "int64": (np.dtype("int64"), float(2**63 - 1024)),
-    "float32": (np.dtype("float32"), float(np.finfo(np.float32).max)),
-    "float64": (np.dtype("float64"), float("inf")),
-}
+# The default dtypes of Python's numbers, and a number up to which each is certain to hold all of them.
+LARGEST = {"int32": 2.0**31 - 1, "int64": 2.0**63 - 1024, "float32": 3.4e38, "float64": float("inf")}
 
 # A value may take a dtype of a later kind, never of an earlier one: nothing is rounded to an integer.
 _KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
@@ -185,10 +180,7 @@ def cast_for(dtype: np.dtype[Any], available: frozenset[str], wanted: str | None
     rung = next_available(wanted or dtype.name, available)
     if rung not in available:
         return None
-    new = ml_dtype(rung) if rung in ML_DTYPES else np.dtype(rung)
-    if new is None:
-        raise NotInstalledError(f"NumPy has no {rung} without ml_dtypes", "pip install ml-dtypes")
-    return _cast(dtype, new, check=rung != wanted and not can_hold(rung, dtype))
+    return _cast(dtype, numpy_dtype(rung), check=rung != wanted and not can_hold(rung, dtype))
 
 
 def _cast(old: np.dtype[Any], new: np.dtype[Any], check: bool = False) -> Cast:
@@ -208,12 +200,15 @@ def defaults_with(float_dtype: Any) -> dict[type, str]:
     return {int: "int64", float: name, complex: "complex128" if name == "float64" else "complex64"}
 
 
-def ml_dtype(name: str) -> np.dtype[Any] | None:
-    """Return one of `ML_DTYPES` as a dtype of NumPy; None for any other name, or without ml_dtypes."""
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """Return the dtype of one of the names in `STANDARD` and `ML_DTYPES`, or raise if ml_dtypes lacks it."""
+    if name not in ML_DTYPES:
+        return np.dtype(name)
     try:
-        return np.dtype(getattr(import_module("ml_dtypes"), name)) if name in ML_DTYPES else None
-    except (ImportError, AttributeError):
-        return None
+        scalar: type = getattr(import_module("ml_dtypes"), name)
+    except (ImportError, AttributeError) as error:
+        raise NotInstalledError(f"NumPy has no {name} without ml_dtypes", "pip install ml-dtypes") from error
+    return np.dtype(scalar)
 
 
 # From a 64-bit array to a 32-bit one if nothing is lost, in one pass in C; None if in doubt.

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from arrayferry._core.dtypes import ML_DTYPES, STANDARD, dtype_name, ml_dtype
+from arrayferry._core.dtypes import ML_DTYPES, STANDARD, dtype_name, numpy_dtype
 from arrayferry._core.framework import WIDE, Array, Framework, Source, Target, no_view
 from arrayferry._core.interruptions import attempt
 from arrayferry.errors import SharingError, UnsupportedError
@@ -159,7 +159,7 @@ def dtypes(module: ModuleType, device: Any) -> frozenset[str]:
     """Return the dtypes that the module can make arrays of."""
 
     def try_dtype(name: str) -> Any:
-        return make(module, device, np.ones(1, ml_dtype(name) or name))
+        return make(module, device, np.ones(1, numpy_dtype(name)))
 
     return frozenset(name for name in STANDARD | ML_DTYPES if attempt(try_dtype, name) is not None)
 

@@ -40,10 +40,12 @@ _holds: dict[Hold, None] = {}
 def hold(is_done: Callable[[], bool], synchronize: Callable[[], Any], objects: Any) -> None:
     """Keep objects alive until some work is done, and drop those whose work is."""
     _clear_at_exit()
-    pending = _drop_done()
-    if len(pending) >= MOST:
-        pending[0].synchronize()
-        _holds.pop(pending[0], None)
+    for oldest in [*_holds]:
+        if not oldest.is_done():
+            if len(_holds) < MOST:
+                break
+            oldest.synchronize()
+        _holds.pop(oldest, None)
     _holds[Hold(is_done, synchronize, objects)] = None
 
 
@@ -59,14 +61,6 @@ def hold_sources(tasks: Iterable[tuple[Record, Any, Any]]) -> None:
     for (record, device), objects in sources.items():
         is_done, synchronize = record(device)
         hold(is_done, synchronize, objects)
-
-
-def _drop_done() -> list[Hold]:
-    """Drop what was held for work that is done, up to the first that is not; return the rest."""
-    pending = [*_holds]
-    while pending and pending[0].is_done():
-        _holds.pop(pending.pop(0), None)
-    return pending
 
 
 def release() -> None:

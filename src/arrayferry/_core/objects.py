@@ -56,7 +56,6 @@ def as_object(cls: type, base: Any) -> Flatten:
     fields = [field.name for field in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
     # Fields that nobody has set have their values in the class.
     defaults = [name for name in fields if not hasattr(type(getattr(cls, name, _NO_VALUE)), "__get__")]
-    shared = fields if issubclass(base, dict) else []  # the items of these names are the fields, too
 
     def flatten(old: Any) -> tuple[Keys, list[Any]]:
         item_keys, items = _read_items(base, old, item_names)
@@ -84,9 +83,6 @@ def as_object(cls: type, base: Any) -> Flatten:
                 object.__getattribute__(new, "__dict__").update(zip(own, values[n_items:]))
             for slot, value in zip(slots, values[n_attributes:]):
                 slot.__set__(new, value)
-            for name in shared:
-                if dict.__contains__(new, name):
-                    object.__setattr__(new, name, dict.__getitem__(new, name))
             return new
 
         names = [*own, *(slot.__name__ for slot in slots)]
@@ -101,17 +97,14 @@ BASES: tuple[Any, ...] = (OrderedDict, dict, list, tuple, deque, object)
 
 
 def _read_items(base: Any, old: Any, names: list[Any]) -> tuple[Iterable[Any], list[Any]]:
-    """Return an object's keys and values, read at one moment with the methods of its built-in base."""
+    """Return an object's keys and values, read with the methods of its built-in base."""
     if not issubclass(base, dict):
         values = [] if base is object else [*base.__iter__(old)]
         return (names if len(names) == len(values) else range(len(values))), values
-    if base is dict:
-        items = [*dict.items(old)]
-    else:  # ordered: `dict.items` has another order, and its own `items` hides what a key raises
-        items = [(key, dict.__getitem__(old, key)) for key in [*base.keys(old)]]
-    if len(items) < dict.__len__(old):
+    keys = [*base.keys(old)]  # of an ordered one, `dict.keys` has another order
+    if len(keys) < dict.__len__(old):
         raise ValueError(EQUAL_KEYS)
-    return [key for key, _ in items], [value for _, value in items]
+    return keys, [dict.__getitem__(old, key) for key in keys]  # its own `items` hides what a key raises
 
 
 def _make(base: Any, old: Any, keys: Iterable[Any], values: list[Any]) -> Any:

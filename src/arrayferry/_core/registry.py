@@ -7,16 +7,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from arrayferry._core import dtypes, generic, interruptions, messages, type_cache
 from arrayferry._core.framework import Framework, Source
 from arrayferry.errors import OptionError, UnknownFrameworkError
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 _registry: dict[str, Framework] = {}
 
@@ -84,57 +80,10 @@ def find_framework(to: str | ModuleType | Framework) -> Framework:
         if wrapped == framework.name or wrapped in framework.modules:
             framework.load()
             return framework
-    for plugin in _plugins():
-        if plugin.name == name:
-            return _load_plugin(plugin)
     module = to if isinstance(to, ModuleType) else sys.modules.get(name)
     if module is not None and (hasattr(module, "asarray") or hasattr(module, "from_dlpack")):
         return generic.framework_of_module(module)
     raise UnknownFrameworkError(f"{name!r} is not an array framework", _how_to_name_one(name))
-
-
-def find_unpickled_framework(name: str) -> str:
-    """Return a framework's name from a pickle, if it names a framework in this process too.
-
-    Whoever wrote the pickle chose the name, so only the modules of registered frameworks are imported for it.
-    """
-    try:
-        find_framework(name)
-    except UnknownFrameworkError as error:
-        what = f"{name!r} does not name an array framework in this process"
-        hint = f"if it is one, import {name} or register it before unpickling"
-        raise UnknownFrameworkError(what, hint) from error
-    return name
-
-
-@cache
-def _plugins() -> tuple[EntryPoint, ...]:
-    """Return the entry points of other distributions' frameworks."""
-    from importlib.metadata import entry_points  # takes longer to import than all of arrayferry
-
-    return tuple(entry_points(group="arrayferry.frameworks"))
-
-
-def _load_plugins(package: str | None = None) -> bool:
-    """Register the plugins of one package or of all; return whether there were any new ones."""
-    known = {*_registry}
-    for plugin in _plugins():
-        if package in (None, plugin.module.partition(".")[0]) and plugin.name not in known:
-            _load_plugin(plugin)
-    return not _registry.keys() <= known
-
-
-@cache
-def _load_plugin(plugin: EntryPoint) -> Framework:
-    """Register a plugin's framework, once: its name need not be that of the entry point."""
-    framework: Framework = plugin.load()
-    if framework in _registry.values():  # it has registered itself when it was imported
-        return framework
-    try:
-        return register_framework(framework)
-    except OptionError as error:
-        what = f"the entry point {plugin.name!r} ({plugin.value}): {error.what}"
-        raise OptionError(what, "update or uninstall the package that has it") from error
 
 
 def _how_to_name_one(given: str = "") -> str:
@@ -152,9 +101,6 @@ def decide_framework(cls: type) -> Framework | None:
     for framework in registered().values():
         if any((base := type_cache.find_class(name)) and issubclass(cls, base) for name in framework.arrays):
             return framework
-    package = str(cls.__module__).partition(".")[0]
-    if package not in sys.stdlib_module_names and _load_plugins(package):
-        return decide_framework(cls)
     return generic.framework_of_type(cls)
 
 
@@ -215,7 +161,6 @@ def frameworks() -> dict[str, FrameworkInfo]:
     >>> frameworks()["numpy"].devices
     ('cpu',)
     """
-    _load_plugins()
     versions = {name: _version(framework) for name, framework in registered().items()}
     return {name: FrameworkInfo(name, version) for name, version in versions.items() if version is not None}
 

@@ -64,43 +64,36 @@ class Route(NamedTuple):
         return self.follow(leaf, owned)
 
 
-class Routes:
-    """The routes to one target.
-
-    Args:
-        delivery: hands NumPy arrays to the target.
+class Routes(Delivery):
+    """The routes to one target; all that go through NumPy end with a delivery.
 
     Attributes:
-        target: how the framework makes arrays on the device.
         number: the route of Python's numbers.
         from_numpy: the routes of NumPy's types; the first one that is a base of a type counts.
     """
 
-    def __init__(self, delivery: Delivery) -> None:
-        self._delivery, self._framework, self._device = delivery, delivery.framework, delivery.device
-        self._wanted, self._shares, self._takes = delivery.wanted, delivery.shares, delivery.copy is None
-        self._is_numpy = self._framework.name == "numpy"
-        self.target = target = delivery.target
-        wanted, as_is = delivery.wanted, delivery.as_is
-        # The default dtypes of Python's numbers that need no cast, and the largest number that each holds.
-        limits = {} if wanted else dtypes.LARGEST
-        self._largest = {name: limit for name, limit in limits.items() if limit[0] in as_is}
+    def __init__(self, framework: Framework, device: Any, copy: bool | None, wanted: dict[str, str]) -> None:
+        super().__init__(framework, device, copy, wanted)
+        target, self._is_numpy = self.target, framework.name == "numpy"
+        # The default dtypes of Python's numbers that need no cast, and up to which number each holds all.
+        names = dtypes.LARGEST.keys() & target.as_is if not wanted else ()
+        self._largest = {name: (np.dtype(name), dtypes.LARGEST[name]) for name in names}
         self._number_cast = cache(self._decide_number_cast)
         self._own_copy = cache(lambda framework: framework.target(None).within)
-        checks_bools = not (self._shares or target.copies or "bool" in wanted) and "bool" in target.dtypes()
+        checks_bools = not (self.shares or target.copies or "bool" in wanted) and "bool" in target.dtypes()
         numbers: dict[int, int] = {np.dtype(bool).num: 2} if checks_bools else {}
-        numbers |= {dtype.num: 1 for dtype in as_is}
+        numbers |= {dtype.num: 1 for dtype in self.as_is}
         self._for_c: dict[str, Any] = {
-            "take": target.share if self._shares else target.take,
+            "take": target.share if self.shares else target.take,
             "result_type": target.result_type,
-            "refuse": delivery.refuse,
-            "refusal": delivery.refusal,
+            "refuse": self.refuse,
+            "refusal": self.refusal,
             "as_is": bytes(numbers.get(number, 0) for number in range(64)),
-            "copy": delivery.copy,
+            "copy": copy,
             "large": ownership.LARGE if target.alignment else None,
         }
-        steps = "numpy", self._framework.name
-        self.number = Route(steps=("python", self._framework.name), follow=self._follow_number)
+        steps = "numpy", framework.name
+        self.number = Route(steps=("python", framework.name), follow=self._follow_number)
         self.from_numpy = {
             np.generic: Route(steps=steps, follow=self._follow_scalar),
             np.ma.MaskedArray: Route(steps=steps, follow=self._follow_only_numpy),
@@ -109,11 +102,12 @@ class Routes:
 
     def array_of(self, framework: Framework, cls: type) -> Route:
         """Return the route of a framework's arrays of this type."""
-        name, source = self._framework.name, framework.source(cls)
-        is_within = framework is self._framework
+        name, source = self.framework.name, framework.source(cls)
+        is_within = framework is self.framework
         fast: dict[str, Any] = {}
         # Within a framework, arrays that do not change may be on several devices, and stay where they are.
-        if source.fast_copy is not None and not (self._shares or (is_within and self._stays_or_casts)):
+        only_within = is_within and (self.wanted or framework.immutable or not self.target.as_is)
+        if source.fast_copy is not None and not (self.shares or only_within):
             finish = self._blaming(framework, partial(self._finish, framework))
             fast = {**self._for_c, "copy_of": source.fast_copy, "finish": finish}
         if is_within:
@@ -132,11 +126,6 @@ class Routes:
 
         return Route(steps=steps, follow=lambda *leaf: resolve(leaf[0])(*leaf), resolve=resolve, **fast)
 
-    @property
-    def _stays_or_casts(self) -> bool:
-        """Whether only `within` knows what becomes of the framework's own arrays."""
-        return bool(self._wanted) or self._framework.immutable or not self.target.as_is
-
     def _blaming(self, framework: Framework, follow: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         """Return a function whose errors say which framework's array was refused."""
 
@@ -144,7 +133,7 @@ class Routes:
             try:
                 return follow(array, owned)
             except interruptions.REFUSALS as error:
-                raise self._delivery.refusal(array, error, framework) from error
+                raise self.refusal(array, error, framework) from error
 
         return blaming
 
@@ -156,21 +145,21 @@ class Routes:
         if default in self._largest:
             dtype, largest = self._largest[default]
             if -largest <= number <= largest:  # False for a NaN
-                return self._delivery.take(np.array(number, dtype))
+                return self.take(np.array(number, dtype))
         wide = dtypes.WIDEST[type(number)]
         if (cast := self._number_cast(default, wide, self.target.dtypes())) is None:
             return KEEP  # the target has no complex numbers, say
         try:
             array = np.array(number, wide)
         except OverflowError:  # of the integers that int64 lacks, other dtypes hold some
-            array, cast = self._huge(number, cast), Cast(cast.dtype, same=True, check=False)
-        return self._delivery.deliver(array, owned=True, cast=cast)
+            return self.take(self._huge(number, cast))
+        return self.deliver(array, owned=True, cast=cast)
 
     def _decide_number_cast(self, default: str, wide: np.dtype[Any], held: frozenset[str]) -> Cast | None:
-        cast = dtypes.cast_for(wide, held, self._wanted.get(default, default))
+        cast = dtypes.cast_for(wide, held, self.wanted.get(default, default))
         if cast is None:
             return None
-        on_purpose = cast.dtype.name in (self._wanted.get(default), self._wanted.get(wide.name))
+        on_purpose = cast.dtype.name in (self.wanted.get(default), self.wanted.get(wide.name))
         return Cast(cast.dtype, cast.same, check=not (cast.same or on_purpose))
 
     def _huge(self, number: int, cast: Cast) -> Array:
@@ -179,22 +168,21 @@ class Routes:
             array = np.array(number, cast.dtype)
             if not cast.check or int(np.real(array)) == number:
                 return array
-        what = f"int -> {cast.dtype.name} {self._framework.name}: {number_text(number)} does not fit"
-        is_unsigned = 0 < number < 2**64
-        hint = 'below 2**64, pass dtypes={"int64": "uint64"}' if is_unsigned else "no integer dtype holds it"
-        raise NarrowingError(what, f"{hint}; or make it a float or a string")
+        what = f"int -> {cast.dtype.name} {self.framework.name}: {number_text(number)} does not fit"
+        hint = 'below 2**64, pass dtypes={"int64": "uint64"}; or make it a float or a string'
+        raise NarrowingError(what, hint)
 
     # ---- NumPy --------------------------------------------------------------------------------------------
 
     def _follow_scalar(self, scalar: Any, owned: bool) -> Any:
         """Convert an `np.generic` to a 0-d array of the same dtype."""
         array = np.asarray(scalar)
-        if not array.dtype.hasobject and self._delivery.cast_of(array.dtype) is not None:
-            return self._delivery.deliver(array, owned=True)
+        if not array.dtype.hasobject and self.cast_of(array.dtype) is not None:
+            return self.deliver(array, owned=True)
         # NumPy holds all of its own dtypes; of its scalars, only records are mutable.
         if not self._is_numpy:
             return KEEP
-        if self._shares or not isinstance(scalar, np.void):
+        if self.shares or not isinstance(scalar, np.void):
             return scalar
         return containers.NUMPY_ARRAY if array.dtype.hasobject else scalar.copy()
 
@@ -202,16 +190,16 @@ class Routes:
         """Convert an `np.ndarray` or an instance of a subclass."""
         if array.dtype.kind == "O":
             return containers.OBJECT_ARRAY
-        is_takeable = owned and self._takes and ownership.can_be_taken(array)
-        result = self._delivery.deliver(array, is_takeable)
+        is_takeable = owned and self.copy is None and ownership.can_be_taken(array)
+        result = self.deliver(array, is_takeable)
         return self._follow_only_numpy(array, owned) if result is None else result
 
     def _follow_only_numpy(self, array: Array, owned: bool) -> Any:
         """Keep an array whose dtype or mask only NumPy has; as a target, NumPy takes it like any other."""
         if not self._is_numpy:
             return KEEP
-        is_takeable = owned and self._takes and ownership.can_be_taken(array)
-        if array is np.ma.masked or is_takeable or self._shares:  # the first is a singleton
+        is_takeable = owned and self.copy is None and ownership.can_be_taken(array)
+        if array is np.ma.masked or is_takeable or self.shares:  # the first is a singleton
             return array
         if array.dtype.hasobject or getattr(array, "__dict__", None):
             return containers.NUMPY_ARRAY
@@ -223,11 +211,11 @@ class Routes:
         """Convert an array through NumPy. Only of what is read there, the owner can be known."""
         if source.fetch is not None and (result := self._fetch(source, source.fetch, array)) is not None:
             return result
-        box: list[Any] = [source.view(array) if self._shares else source.read(array)]
+        box: list[Any] = [source.view(array) if self.shares else source.read(array)]
         if box[0] is None:
             return KEEP
-        is_fresh = not self._shares and ownership.is_fresh(box)  # before anything else holds it
-        delivery = self._delivery if device is None else self._delivery.on(device)
+        is_fresh = not self.shares and ownership.is_fresh(box)  # before anything else holds it
+        delivery = self if device is None else Delivery(self.framework, device, self.copy, self.wanted)
         result = delivery.deliver(box[0], is_fresh, framework)
         if result is not None:
             return result
@@ -240,10 +228,10 @@ class Routes:
 
         Returns None if the array is there already, or if the target does not use that memory as it is.
         """
-        if self._shares or self.target.share is None or source.on_host(array):
+        if self.shares or self.target.share is None or source.on_host(array):
             return None
         name = _dtype_of(array)
-        if name in self._wanted or name not in dtypes.STANDARD & self.target.dtypes():
+        if name in self.wanted or name not in dtypes.STANDARD & self.target.dtypes():
             return None
         memory = ownership.empty(array.shape, np.dtype(name), self.target.alignment)
         with suppress(SharingError):
@@ -253,21 +241,21 @@ class Routes:
 
     def _finish(self, framework: Framework, array: Any, private: Array) -> Any:
         """Go on with a private copy that the walk in C has made."""
-        result = self._delivery.deliver(private, True, framework)
+        result = self.deliver(private, True, framework)
         return KEEP if result is None else result
 
     def _within(self, source: Source, array: Any, owned: bool) -> Any:
         """Convert one of the target framework's own arrays."""
         name, (used, is_checked) = _dtype_of(array), self._dtype_within(_dtype_of(array))
-        if self._shares:
+        if self.shares:
             return self._share_within(array, name, used)
         if self.target.within is None:
-            device = source.device_of(array) if self._device is None else None  # where it stays
-            return self._read(self._framework, source, array, owned, device)
+            device = source.device_of(array) if self.device is None else None  # where it stays
+            return self._read(self.framework, source, array, owned, device)
         if is_checked:
             values = source.read(array)
             if values is not None and (lost := dtypes.cast_exactly(values, np.dtype(used))[1]):
-                raise self._delivery.narrowing(array, self._framework, name, str(used), lost)
+                raise self.narrowing(array, self.framework, name, str(used), lost)
         copy = self.target.within(array, used)
         return KEEP if copy is None else copy
 
@@ -275,15 +263,15 @@ class Routes:
         is_there = self.target.holds(array)  # first, because it refuses what has no values
         if is_there and used in (None, name):
             return array
-        place = f"is on {getattr(array, 'device', 'another device')}, not on {self._device}"
-        what = f"{registry.describe(array, self._framework)} {f'is not {used}' if is_there else place}"
+        place = f"is on {getattr(array, 'device', 'another device')}, not on {self.device}"
+        what = f"{registry.describe(array, self.framework)} {f'is not {used}' if is_there else place}"
         raise SharingError(what, "pass copy=None, which converts it")
 
     def _dtype_within(self, name: str) -> tuple[str | None, bool]:
         """Return the dtype that an array gets instead of its own or None, and whether it may lose values."""
-        asked, available = self._wanted.get(name), self.target.dtypes()
+        asked, available = self.wanted.get(name), self.target.dtypes()
         # An array keeps its dtype, unless this device lacks what others have: MPS has no float64.
-        if asked is None and (name in available or name not in self._framework.target(None).dtypes()):
+        if asked is None and (name in available or name not in self.framework.target(None).dtypes()):
             return None, False
         used = dtypes.next_available(asked or name, available)
         return used, used != asked and not dtypes.can_hold(used, name)
@@ -301,11 +289,11 @@ class Routes:
 
     def _alias(self, framework: Framework, source: Source, array: Any, owned: bool) -> Any:
         """Convert an array on an accelerator there; first, its framework copies what may change."""
-        if self._shares and framework.immutable and not self._framework.immutable:
-            what = f"arrays of {framework.name} never change; those of {self._framework.name} are writable"
+        if self.shares and framework.immutable and not self.framework.immutable:
+            what = f"arrays of {framework.name} never change; those of {self.framework.name} are writable"
             raise SharingError(what, "pass copy=None")
         assert self.target.alias is not None
-        is_fixed = self._shares or framework.immutable
+        is_fixed = self.shares or framework.immutable
         copy = None if is_fixed else self._own_copy(framework)
         with source.guard(array):
             export = source.export(array) if copy is None else copy(array, None)

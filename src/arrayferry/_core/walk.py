@@ -125,28 +125,27 @@ def walk(
     box: list[Any],
     slots: Sequence[Slot],
     handlers: Mapping[type, Any],
-    memo: Memo | None = None,
     visit: Visit | None = None,
-    deferred: Deferrals | None = None,
 ) -> list[Any]:
-    """Convert the values in `box`.
+    """Convert the values in `box`; those of slots with a `scalar` are numbers already.
 
     Args:
         box: a list of the values; only what it alone holds can be taken over.
         slots: the slot of each value.
         handlers: the handler of each type.
-        memo: the containers that were converted already.
         visit: called instead of each leaf's handler.
-        deferred: gets the arrays that are deferred, for the caller to complete; else they are, at the end.
     """
-    is_last, deferred = deferred is None, [] if deferred is None else deferred
-    memo = {} if memo is None else memo
+    memo: Memo = {}
+    deferred: Deferrals = []
     unshared, count_holders = ownership.unshared, ownership.count_holders
     stack: list[_Frame] = [(box, None, (), iter(box), [], True, False)]
     try:
         while True:
             node, container, keys, children, results, alone, known = stack[-1]
             for child in children:
+                if container is None and slots[len(results)].scalar is not None:
+                    results.append(child)
+                    continue
                 answer = handlers[type(child)]
                 references = getrefcount(child)
                 if references <= unshared:  # so few that it has to be known exactly
@@ -194,8 +193,7 @@ def walk(
         if (located := locate(error, _path(stack, slots))) is error:
             raise
         raise located from error
-    if is_last:
-        complete(deferred)
+    complete(deferred)
     return results
 
 
@@ -304,23 +302,11 @@ class Walker:
         if not as_expected:
             values = self._repack(values)
         results = [*values]
-        del values, value  # so that the list alone holds them, and then a box alone holds each
-        memo: Memo = {}
-        deferred: Deferrals = []
-        try:
-            for index, slot in enumerate(self._slots):
-                part, results[index] = [results[index]], None
-                if slot.scalar is None:
-                    part = walk(part, (slot,), self._handlers, memo, None, deferred)
-                elif type(part[0]) is not slot.kept_type:
-                    part = [slot.scalar(part.pop())]
-                results[index] = part[0]
-        except Exception:
-            complete(deferred, failed=True)
-            raise
-        if deferred:
-            complete(deferred)
-        return tuple(results)
+        del values, value  # so that the list alone holds them
+        for index, slot in enumerate(self._slots):
+            if slot.scalar is not None and type(results[index]) is not slot.kept_type:
+                results[index] = slot.scalar(results[index])
+        return tuple(walk(results, self._slots, self._handlers))
 
 
 def _count(box: list[Any]) -> int:

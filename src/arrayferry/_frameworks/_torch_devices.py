@@ -48,12 +48,10 @@ def guard(tensor: torch.Tensor) -> AbstractContextManager[Any]:
     return nullcontext() if enter is None else enter(tensor.device)
 
 
-def synchronize(tensor: torch.Tensor) -> None:
-    """Wait until a tensor is complete."""
-    if not tensor.is_cpu:
-        module = module_of(tensor.device)
-        in_order = hasattr(module, "current_stream")
-        (module.current_stream(tensor.device) if in_order else module).synchronize()
+def synchronize(device: torch.device) -> None:
+    """Wait until what is queued on a device's current stream is done."""
+    module = module_of(device)
+    (module.current_stream(device) if hasattr(module, "current_stream") else module).synchronize()
 
 
 def refuse_capture(device: torch.device) -> None:
@@ -143,8 +141,7 @@ def defer_download(host: torch.Tensor, source: torch.Tensor) -> torch.Tensor | D
 
 def complete_downloads(downloads: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]) -> None:
     """Wait once for each device, and copy what has arrived out of pinned memory."""
-    last = {source.device: source for _, _, source in downloads}
-    for source in last.values():
-        synchronize(source)
+    for device in {source.device for _, _, source in downloads}:
+        synchronize(device)
     for host, pinned, _ in downloads:
         host.copy_(pinned)

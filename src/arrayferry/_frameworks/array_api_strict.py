@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,9 +41,9 @@ class ArrayAPIStrict(ArrayLibrary):
 
     def target(self, device: Any) -> Target:
         """Return how its arrays are made on a device: by `asarray`."""
-        target, take = super().target(device), partial(xp.asarray, device=device)
-        share = partial(take, copy=False) if device in (None, self.find_device("cpu")) else None
-        return target._replace(take=take, share=share, holds=lambda array: device in (None, array.device))
+        target = super().target(device)
+        share = target.share if device in (None, self.find_device("cpu")) else None
+        return target._replace(share=share, holds=lambda array: device in (None, array.device))
 
     def find_device(self, spec: Any) -> xp.Device | None:
         """Return the `array_api_strict.Device` of this name; `"cpu"` means `"CPU_DEVICE"`.

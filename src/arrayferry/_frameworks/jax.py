@@ -295,11 +295,9 @@ def can_alias(device_type: int) -> bool:
 
 def _refuse_if_elsewhere(array: jax.Array) -> None:
     if not array.is_fully_addressable:
-        raise UnsupportedError(
-            "this process holds only some shards of the array",
-            "gather it with jax.experimental.multihost_utils.process_allgather, "
-            "or convert its addressable_shards",
-        )
+        what = "this process holds only some shards of the array"
+        hint = "gather it by multihost_utils.process_allgather, or convert its addressable_shards"
+        raise UnsupportedError(what, hint)
 
 
 # ---- dtypes -----------------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from arrayferry._core.dtypes import STANDARD, ml_dtype
-from arrayferry._core.framework import NARROW, Array, Framework, Source, Target, no_view
+from arrayferry._core.dtypes import STANDARD, numpy_dtype
+from arrayferry._core.framework import NARROW, Array, Framework, Source, Target
 from arrayferry._frameworks._lazy import mx
 
 _CPU_DTYPES = STANDARD - {"complex128"} | {"bfloat16"}
@@ -29,7 +29,7 @@ class MLX(Framework):
 
     def source(self, cls: type) -> Source:
         """Return how its arrays are read: NumPy sees their memory, unless it lacks the dtype."""
-        return Source(read=read, view=view)
+        return Source(read=read, view=read)
 
     def target(self, device: Any) -> Target:
         """Return how its arrays are made: they are copied."""
@@ -61,18 +61,10 @@ class MLX(Framework):
 
 
 def read(array: mx.array) -> Array:
-    """Return a view of the array's memory, or a fresh array where NumPy does not have its dtype."""
+    """Return a view of the array's memory."""
     if array.dtype != mx.bfloat16:
         return np.asarray(array)
-    if (dtype := ml_dtype("bfloat16")) is None:
-        return np.asarray(array.astype(mx.float32))
-    return np.asarray(array.view(mx.uint16)).view(dtype)
-
-
-def view(array: mx.array) -> Array:
-    """Return a view of the array's memory."""
-    values = read(array)
-    return values if values.itemsize == array.itemsize else no_view(array)
+    return np.asarray(array.view(mx.uint16)).view(numpy_dtype("bfloat16"))
 
 
 def from_bits(bits: mx.array, name: str) -> mx.array:

@@ -4,7 +4,7 @@
 * bfloat16 and float8 -> through an integer of the same width, bit for bit
 * uint16 -> int32: Paddle would take it for the bits of a bfloat16
 * stop_gradient=False -> detached
-* sparse and distributed tensors, variables of static programs -> refused
+* sparse and distributed tensors -> refused
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from arrayferry._core.dtypes import ML_DTYPES, STANDARD, defaults_with, ml_dtype
+from arrayferry._core.dtypes import ML_DTYPES, STANDARD, defaults_with, numpy_dtype
 from arrayferry._core.framework import Array, Framework, Source, Target, no_view
 from arrayferry._core.ownership import STRIDED
 from arrayferry._frameworks._lazy import paddle
@@ -26,8 +26,7 @@ from arrayferry.errors import NotInstalledError, UnsupportedError
 class Paddle(Framework):
     """Paddle's tensors, and its devices, which are known by their names."""
 
-    name, modules = "paddle", ("paddle",)
-    arrays = ("paddle:Tensor", "paddle.pir:Value", "paddle.static:Variable")
+    name, modules, arrays = "paddle", ("paddle",), ("paddle:Tensor",)
     distributions = ("paddlepaddle", "paddlepaddle-gpu")
 
     def source(self, cls: type) -> Source:
@@ -37,19 +36,21 @@ class Paddle(Framework):
     def target(self, device: str | None) -> Target:
         """Return how tensors are made on a device, by default on Paddle's current one."""
         return Target(
-            take=lambda array: as_tensor(array).to(device or paddle.get_device()),
+            take=lambda array: paddle.from_dlpack(array).to(device or paddle.get_device()),
             dtypes=dtypes,
             defaults=lambda: defaults_with(_dtype_name(paddle.get_default_dtype())),
             from_bits=lambda bits, name: bits.view(name),
-            share=as_tensor if device in (None, "cpu") else None,
+            share=(lambda array: paddle.from_dlpack(array)) if device in (None, "cpu") else None,
             needs=STRIDED,
             holds=lambda tensor: device in (None, device_of(tensor)),
         )
 
     def find_device(self, spec: Any) -> str | None:
         """Return the name of a device that tensors can be made on, such as `"cpu"` or `"gpu:0"`."""
+        if spec is None:
+            return None
         try:
-            return None if spec is None else _short_name(as_tensor(np.zeros(1)).to(_short_name(spec)).place)
+            return _short_name(paddle.zeros(1).to(_short_name(spec)).place)
         except Exception as error:  # a build without that device raises AttributeError, among others
             raise self.no_device(spec) from error
 
@@ -71,25 +72,16 @@ def read(tensor: paddle.Tensor) -> Array | None:
     name, plain = _dtype_name(tensor.dtype), tensor.detach().cpu()
     if name in STANDARD:
         return np.from_dlpack(plain)
-    if (dtype := ml_dtype(name)) is not None:
-        return np.from_dlpack(plain.view("int16" if dtype.itemsize == 2 else "uint8")).view(dtype)
-    return np.from_dlpack(plain.astype("float32")) if name in ML_DTYPES else None
+    if name not in ML_DTYPES:
+        return None
+    dtype = numpy_dtype(name)
+    return np.from_dlpack(plain.view("int16" if dtype.itemsize == 2 else "uint8")).view(dtype)
 
 
-def view(tensor: paddle.Tensor) -> Array:
+def view(tensor: paddle.Tensor) -> Array | None:
     """Return a view of the tensor's memory."""
     _refuse_if_no_values(tensor)
-    name = _dtype_name(tensor.dtype)
-    has_dtype = name in STANDARD or ml_dtype(name) is not None
-    values = read(tensor) if has_dtype and tensor.place.is_cpu_place() else None
-    return no_view(tensor) if values is None else values
-
-
-def as_tensor(array: Array) -> paddle.Tensor:
-    """Return a tensor on the same memory."""
-    if not paddle.in_dynamic_mode():
-        raise UnsupportedError("Paddle makes no tensors in static mode", "call paddle.disable_static() first")
-    return paddle.from_dlpack(array)
+    return read(tensor) if tensor.place.is_cpu_place() else no_view(tensor)
 
 
 def device_of(tensor: Any) -> str:
@@ -116,9 +108,6 @@ def dtypes() -> frozenset[str]:
 
 
 def _refuse_if_no_values(tensor: Any) -> None:
-    if not isinstance(tensor, paddle.Tensor):
-        what = "a variable of a static program has no values"
-        raise UnsupportedError(what, "convert what Executor.run() returns")
     # Reading the values of a sparse tensor crashes the process:
     # https://github.com/PaddlePaddle/Paddle/issues/46642.
     if not tensor.is_dense():

@@ -4,8 +4,8 @@
   memory is not aligned
 * a tensor -> a fresh NumPy array; with `copy=False`, a read-only view of one on the CPU
 * a `tf.Variable` -> its value at this moment
-* string, resource and variant tensors -> unchanged
-* symbolic, ragged, sparse and quantized tensors -> refused
+* string, resource, variant and quantized tensors -> unchanged; ragged and sparse ones, too
+* symbolic tensors -> refused
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ class TensorFlow(Framework):
     """TensorFlow's tensors, and its devices, which are known by their names."""
 
     name, modules = "tensorflow", ("tensorflow",)
-    arrays = tuple(
-        f"tensorflow:{kind}" for kind in "Tensor Variable RaggedTensor SparseTensor IndexedSlices".split()
-    )
+    arrays = ("tensorflow:Tensor", "tensorflow:Variable")
     distributions = ("tensorflow", "tensorflow-cpu", "tensorflow-macos")
     immutable = True
 
@@ -102,14 +100,5 @@ def dtypes() -> frozenset[str]:
 
 
 def _refuse_if_no_values(tensor: Any) -> None:
-    for kind, what, instead in (
-        (tf.RaggedTensor, "a ragged tensor has rows of different lengths", "call .to_tensor() first"),
-        (tf.SparseTensor, "a sparse tensor cannot be converted", "call tf.sparse.to_dense() first"),
-        (tf.IndexedSlices, "indexed slices cannot be converted", "call tf.convert_to_tensor() first"),
-    ):
-        if isinstance(tensor, kind):
-            raise UnsupportedError(what, instead)
     if tf.is_symbolic_tensor(tensor):
         raise UnsupportedError("a symbolic tensor has no values yet", "convert outside of tf.function")
-    if tensor.dtype.is_quantized:
-        raise UnsupportedError("a quantized tensor cannot be converted", "tf.quantization.dequantize it")

@@ -17,7 +17,7 @@ from contextlib import contextmanager, nullcontext
 from functools import cache, partial
 from typing import Any
 
-from arrayferry._core.dtypes import ML_DTYPES, STANDARD, defaults_with, dtype_name, ml_dtype
+from arrayferry._core.dtypes import ML_DTYPES, STANDARD, defaults_with, dtype_name, numpy_dtype
 from arrayferry._core.framework import Array, Deferred, Framework, Source, Target
 from arrayferry._core.messages import with_article
 from arrayferry._core.ownership import STRIDED
@@ -110,9 +110,8 @@ class Torch(Framework):
             torch.empty(0, device=device)
         except Exception as error:  # each backend raises its own kind of error, even AssertionError
             raise self.no_device(spec) from error
-        if device.type == "meta":
-            hint = f"the devices here are: {', '.join(self.device_names())}"
-            raise DeviceError("torch's device 'meta' has shapes, but no values", hint)
+        if device.type == "meta":  # which has shapes, but no values
+            raise self.no_device(spec)
         return device
 
     def device_names(self) -> tuple[str, ...]:
@@ -163,21 +162,17 @@ def read(tensor: torch.Tensor) -> Array:
     with _one_thread() if _forked else nullcontext():
         if name in STANDARD:
             return tensor.numpy(force=True)
-        plain = tensor.cpu().resolve_conj().resolve_neg()
-        if (dtype := ml_dtype(name)) is not None:
-            return plain.view(torch.int16 if plain.itemsize == 2 else torch.uint8).numpy().view(dtype)
-        if not (plain.is_floating_point() or plain.is_complex()):
+        if name not in ML_DTYPES:
             raise UnsupportedError(f"NumPy has no {name}", "call tensor.to() with a dtype that NumPy has")
-        return plain.to(torch.complex64 if plain.is_complex() else torch.float32).numpy()
+        bits = tensor.cpu().resolve_neg().view(torch.int16 if tensor.itemsize == 2 else torch.uint8)
+        return bits.numpy().view(numpy_dtype(name))
 
 
 def view(tensor: torch.Tensor) -> Array:
     """Return a view of the tensor's memory."""
-    tensor, name = export(tensor), dtype_name(tensor.dtype)
+    tensor = export(tensor)
     if not tensor.is_cpu:
         raise SharingError(f"NumPy cannot see the memory of a tensor on {tensor.device}", "pass copy=None")
-    if name not in STANDARD and ml_dtype(name) is None:
-        raise SharingError(f"NumPy has no {name}", "pass copy=None, which converts it")
     return read(tensor)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from arrayferry._core.dtypes import STANDARD, ml_dtype
+from arrayferry._core.dtypes import STANDARD, numpy_dtype
 from arrayferry._core.framework import Array, Deferred, Framework, Source, Target, no_view
 from arrayferry._core.holds import hold_sources
 from arrayferry._core.ownership import STRIDED
@@ -82,7 +82,7 @@ class Warp(Framework):
 def read_scalar(scalar: Any) -> Array:
     """Return a 0-d array."""
     value, name = scalar.value, type(scalar).__name__
-    dtype = ml_dtype(name) or np.dtype(name)
+    dtype = numpy_dtype(name)
     if value == value or name in STANDARD:
         return np.array(value, dtype)
     # NumPy's cast to bfloat16 would make all NaNs the same: the upper half of a float32 keeps their bits.
