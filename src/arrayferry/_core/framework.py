@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -177,11 +177,21 @@ class Framework(ABC):
     def target(self, device: Any) -> Target:
         """Return how arrays are made on a device that `find_device` returned; None is the default one."""
 
+    def devices(self) -> Sequence[Any]:
+        """Return the framework's own device objects on this machine; none if its only device is the CPU."""
+        return ()
+
     def find_device(self, spec: Any) -> Any:
         """Return the framework's own device object, or raise `no_device(spec)`; None stays None."""
-        if spec is None or str(spec).lower() == "cpu":
+        if spec is None:
             return None
-        raise self.no_device(spec)
+        devices = self.devices()
+        for device in devices:
+            if spec == device or str(spec) == self.device_name(device):
+                return device
+        if devices or str(spec).lower() != "cpu":
+            raise self.no_device(spec)
+        return None
 
     def device_name(self, device: Any) -> Any:
         """Return a name that `find_device` understands, for pickling."""
@@ -189,7 +199,7 @@ class Framework(ABC):
 
     def device_names(self) -> tuple[str, ...]:
         """Return the names of the devices on this machine."""
-        return ("cpu",)
+        return tuple(map(self.device_name, self.devices())) or ("cpu",)
 
     def no_device(self, spec: Any) -> DeviceError:
         """Return the error for a device that is unknown or not there."""

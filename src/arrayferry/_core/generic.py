@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from types import ModuleType
 from typing import Any
@@ -46,22 +46,10 @@ class ArrayLibrary(Framework):
             share=partial(share, self._module, device),
         )
 
-    def find_device(self, spec: Any) -> Any:
-        """Return the device that the module lists under this name, or the device itself."""
-        if spec is None:
-            return None
-        for device in self._devices():
-            if spec is device or str(spec) == str(device):
-                return device
-        raise self.no_device(spec)
-
-    def device_names(self) -> tuple[str, ...]:
-        """Return the names of the devices that the module lists, as the standard requires."""
-        return tuple(map(self.device_name, self._devices()))
-
-    def _devices(self) -> tuple[Any, ...]:
+    def devices(self) -> Sequence[Any]:
+        """Return the devices that the module lists, as the standard requires."""
         info = getattr(self._module, "__array_namespace_info__", None)
-        return tuple(info().devices()) if info else ()
+        return info().devices() if info else ()
 
 
 framework_of_module = cache(ArrayLibrary)

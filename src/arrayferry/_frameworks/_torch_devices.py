@@ -71,9 +71,6 @@ def record(device: torch.device) -> tuple[Callable[[], bool], Callable[[], Any]]
     return event.query, event.synchronize
 
 
-# ---- between devices --------------------------------------------------------------------------------------
-
-
 def defer_copy(copy: torch.Tensor, source: torch.Tensor) -> Deferred:
     """Return a copy that is queued on its device, and reads its source until then."""
     return Deferred(copy, hold_sources, (record, copy.device, source))

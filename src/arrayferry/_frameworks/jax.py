@@ -135,9 +135,9 @@ class Jax(Framework):
             return _jax_shardings.as_data(device, self.device_name)
         return f"{device.platform}:{jax.devices(device.platform).index(device)}"
 
-    def device_names(self) -> tuple[str, ...]:
-        """Return the names of the devices of the default backend and of the CPU."""
-        return tuple(map(self.device_name, dict.fromkeys([*jax.devices(), *jax.devices("cpu")])))
+    def devices(self) -> list[jax.Device]:
+        """Return the devices of the default backend and of the CPU."""
+        return [*dict.fromkeys([*jax.devices(), *jax.devices("cpu")])]
 
 
 # ---- reading ----------------------------------------------------------------------------------------------

@@ -41,23 +41,13 @@ class MLX(Framework):
             from_bits=from_bits,
         )
 
-    def find_device(self, spec: Any) -> mx.Device | None:
-        """Return an `mx.Device` for `"cpu"` or `"gpu"`."""
-        if spec is None:
-            return None
-        for name in self.device_names():
-            device = mx.Device(getattr(mx, name))
-            if spec in (name, f"{name}:0", device):
-                return device
-        raise self.no_device(spec)
+    def devices(self) -> list[mx.Device]:
+        """Return the CPU and, where there is one, the GPU."""
+        return [mx.Device(kind) for kind in (mx.cpu, mx.gpu) if mx.is_available(kind)]
 
     def device_name(self, device: mx.Device) -> str:
         """Return `"cpu"` or `"gpu"`."""
         return str(device.type).rpartition(".")[2]
-
-    def device_names(self) -> tuple[str, ...]:
-        """Return the names of the CPU and, where there is one, of the GPU."""
-        return ("cpu", "gpu") if mx.is_available(mx.gpu) else ("cpu",)
 
 
 def read(array: mx.array) -> Array:

@@ -160,6 +160,8 @@ def read(tensor: torch.Tensor) -> Array:
     devices.refuse_capture(tensor.device)
     name = dtype_name(tensor.dtype)
     with _one_thread() if _forked else nullcontext():
+        if name == "complex32":  # of which complex64 holds every value
+            return tensor.to(torch.complex64).numpy(force=True)
         if name in STANDARD:
             return tensor.numpy(force=True)
         if name not in ML_DTYPES:
@@ -170,9 +172,11 @@ def read(tensor: torch.Tensor) -> Array:
 
 def view(tensor: torch.Tensor) -> Array:
     """Return a view of the tensor's memory."""
-    tensor = export(tensor)
+    tensor, name = export(tensor), dtype_name(tensor.dtype)
     if not tensor.is_cpu:
         raise SharingError(f"NumPy cannot see the memory of a tensor on {tensor.device}", "pass copy=None")
+    if name not in STANDARD | ML_DTYPES:
+        raise SharingError(f"NumPy has no {name}", "pass copy=None, which converts it")
     return read(tensor)
 
 
@@ -193,15 +197,14 @@ def copy_to(device: torch.device | None, tensor: torch.Tensor, dtype: str | None
     _refuse_if_no_values(tensor)
     new = tensor.dtype if dtype is None else getattr(torch, dtype)
     there = tensor.device if device is None else devices.with_index(device)
-    is_on_cpu = tensor.is_cpu
-    goes_to_cpu = is_on_cpu if device is None else there.type == "cpu"
+    goes_to_cpu = there.type == "cpu"
     with torch.no_grad(), _one_thread() if _forked else nullcontext():
         # A tensor made in inference_mode may be copied outside of it, but not viewed.
         if tensor.is_complex() and not new.is_complex and new != torch.bool:  # torch would warn
             tensor = tensor.detach().clone().real
-        if is_on_cpu and not goes_to_cpu:
+        if tensor.is_cpu and not goes_to_cpu:
             return upload(there, tensor.detach(), new)
-        if goes_to_cpu and not is_on_cpu:
+        if goes_to_cpu and not tensor.is_cpu:
             return _download(torch.empty(tensor.shape, dtype=new, device="cpu"), tensor)
         if not goes_to_cpu:
             devices.refuse_capture(there)

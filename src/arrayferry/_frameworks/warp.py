@@ -24,7 +24,6 @@ from arrayferry._core.ownership import STRIDED
 from arrayferry._frameworks._lazy import wp
 from arrayferry.errors import SharingError, UnsupportedError
 
-_MOST_DIMENSIONS = 4
 _DTYPES = STANDARD - {"complex64", "complex128"}
 
 
@@ -60,7 +59,7 @@ class Warp(Framework):
             within=partial(copy_to, device),
             holds=lambda array: _is_scalar(array) or device in (None, array.device),
             alias=wp.from_dlpack,
-            can_alias=lambda device_type: device_type == 2 and len(self.device_names()) > 1,
+            can_alias=lambda device_type: device_type == 2 and len(self.devices()) > 1,
         )
 
     def find_device(self, spec: Any) -> Any:
@@ -74,9 +73,10 @@ class Warp(Framework):
         """Return a name such as `"cuda:0"`."""
         return str(device.alias)
 
-    def device_names(self) -> tuple[str, ...]:
-        """Return the names of the CPU and of all GPUs."""
-        return tuple(map(self.device_name, wp.get_devices()))
+    def devices(self) -> list[Any]:
+        """Return the CPU and all GPUs."""
+        devices: list[Any] = wp.get_devices()
+        return devices
 
 
 def read_scalar(scalar: Any) -> Array:
@@ -97,9 +97,8 @@ def view(array: Any) -> Array:
 
 def take(device: Any, array: Array) -> Any:
     """Return an array on the same memory, or a complete copy on the GPU; for a 0-d array, a scalar."""
-    if array.ndim > _MOST_DIMENSIONS:
-        what = f"this array has {array.ndim} dimensions, but Warp's have {_MOST_DIMENSIONS} at most"
-        raise UnsupportedError(what, "reshape it before it is converted")
+    if array.ndim > 4:  # Warp itself refuses that only where it copies
+        raise UnsupportedError(f"this array has {array.ndim} dimensions, Warp's have 4 at most", "reshape it")
     if array.ndim == 0:
         return getattr(wp, array.dtype.name)(array.item())
     target = wp.get_device(device)
