@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from arrayferry._core.convert import convert
-from arrayferry._core.dtypes import ML_DTYPES, STANDARD, ml_dtype
+from arrayferry._core.dtypes import ML_DTYPES, STANDARD, numpy_dtype
 from arrayferry._core.framework import Array
+from arrayferry._core.interruptions import attempt
 from arrayferry._core.ownership import empty
 from arrayferry._core.registry import framework_of, source_of
 
@@ -77,7 +78,7 @@ def edges(dtype: str) -> Array:
         array([[   0,    1, -128],
                [-127,  127,   -1]], dtype=int8)
     """
-    element: np.dtype[Any] = ml_dtype(dtype) or np.dtype(dtype)
+    element = numpy_dtype(dtype)
     if element.kind == "b":
         return np.array([[True, False, True], [False, False, True]])
     parts = 2 if element.kind == "c" else 1
@@ -90,7 +91,7 @@ def edges(dtype: str) -> Array:
 
 def all_dtypes() -> list[str]:
     """Return the names of all dtypes that NumPy can hold here."""
-    return sorted(STANDARD | {name for name in ML_DTYPES if ml_dtype(name) is not None})
+    return sorted(STANDARD | {name for name in ML_DTYPES if attempt(numpy_dtype, name) is not None})
 
 
 def at_offset(array: Array, offset: int) -> Array:
