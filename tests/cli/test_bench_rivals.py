@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import arrayferry
-from arrayferry.cli.bench import BARE, GYMNASIUM, OURS, problem_with, rival
+from arrayferry.cli.bench import BARE, GYMNASIUM, OURS, problem_with_theirs, rival
 
 TESTS = str(Path(__file__).parent.parent)
 needs_torch = pytest.mark.skipif("torch" not in arrayferry.frameworks(), reason="torch is not installed")
@@ -35,6 +35,6 @@ def test_rivals_step_to_torch(name):
 @needs_torch
 @has_conversion
 def test_rival_that_fails_or_crashes():
-    problem = problem_with(GYMNASIUM, "helpers.envs:Mixed-v0", None, "torch", steps=1)
+    problem = problem_with_theirs(("helpers.envs:Mixed-v0", None, "torch"), steps=1)
     assert "the process died of signal" in problem or "Error" in problem
-    assert problem_with(GYMNASIUM, "CartPole-v1", None, "torch") == ""
+    assert problem_with_theirs(("CartPole-v1", None, "torch")) == ""

@@ -59,7 +59,7 @@ def explain(
         >>> obs = {"camera": np.zeros((84, 84), np.uint8), "mission": "go left"}
         >>> for leaf in arrayferry.explain(obs, "numpy").leaves:
         ...     print(leaf.path, "-", leaf.verdict)
-        value["camera"] - copied: you still hold the container it is in
+        value["camera"] - copied: others may hold the container it is in
         value["mission"] - left alone: a str is not an array
     """
     options: Any = {"device": device, "copy": copy, "dtypes": dtype_names(dtypes)}

@@ -87,14 +87,11 @@ class Recorder:
         A leaf that is refused is recorded like the others, and the walk goes on.
         """
         leaves: list[Leaf] = []
-        uncounted: list[str] = []  # how the paths begin in containers whose holders are not counted
 
         def visit(path: str, value: Any, references: int | None, handler: Any) -> Any:
             try:
                 route = route_of(handler, value)
                 reason = reason_to_copy(self.converter, route, value, references)
-                if reason == "container-held" and path.startswith(tuple(uncounted)):
-                    reason = "container-uncounted"
                 result = route(value, references is not None and references <= ownership.unshared)
             except FerryError as error:
                 leaf = self._leaf(path, value, KEEP, handler, "")
@@ -110,16 +107,9 @@ class Recorder:
                 is_taken = leaf.memory == "taken over" and isinstance(value, np.ndarray)
                 new_box = lambda: [value.copy() if is_taken else value]  # noqa: E731
                 leaves.append(replace(leaf, seconds=fastest(self.converter, new_box)))
-            elif not result.counted:
-                uncounted.extend((f"{path}[", f"{path}."))
             return result
 
-        def decide(cls: type) -> Any:
-            handler = self.converter.handlers[cls]
-            is_uncounted = type(handler) is Container and not handler.counted
-            return (lambda value, owned: handler) if is_uncounted else handler  # a function is visited
-
-        walk(box, [*map(Slot, names)], TypeCache(decide), visit=visit)
+        walk(box, [*map(Slot, names)], self.converter.handlers, visit=visit)
         return leaves
 
     def compare(self, name: str, value: Any, result: Any, reason: str) -> list[Leaf]:

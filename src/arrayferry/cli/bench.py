@@ -52,7 +52,7 @@ def run(arguments: Namespace) -> Outcome:
     title = title_of(*what[:3]) + (f" on {device}" if device else "")
     bare, ours = rival(BARE, *what), rival(OURS, *what)  # wrong arguments raise here
     with status(f"{title}: taking turns"):
-        problem = problem_with(GYMNASIUM, *what)
+        problem = problem_with_theirs(what)
         theirs = {} if problem else {GYMNASIUM: rival(GYMNASIUM, *what)}
         times = replay({BARE: bare, **theirs, OURS: ours}, arguments.laps)
     rows = []
@@ -105,11 +105,9 @@ def rival(name: str, env_name: str, vector: int | None, to: str, device: str | N
     return trip
 
 
-def problem_with(
-    name: str, env_name: str, vector: int | None, to: str, device: str | None = None, steps: int = 50
-) -> str:
-    """Return why a rival fails, or an empty string. Try it in another process, which it may crash."""
-    code = f"from arrayferry.cli.bench import rival; rival{name, env_name, vector, to, device}({steps})"
+def problem_with_theirs(what: tuple[Any, ...], steps: int = 50) -> str:
+    """Return why Gymnasium's wrapper fails, if it does. Try it in another process, which it may crash."""
+    code = f"from arrayferry.cli.bench import rival; rival{GYMNASIUM, *what}({steps})"
     command = [sys.executable, "-W", "ignore", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode < 0:
