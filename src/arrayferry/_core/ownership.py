@@ -52,6 +52,8 @@ from weakref import getweakrefcount
 import numpy as np
 
 from arrayferry._core.framework import Array
+from arrayferry._core.interruptions import ignore_errors
+from arrayferry._core.registry import framework_of, source_of
 from arrayferry._core.speedups import speedups
 
 # From this many bytes on, taking over aligned memory beats copying it once more.
@@ -176,6 +178,19 @@ def is_fresh(box: list[Array]) -> bool:
     """Return whether the one array in the box was just made: nobody but the box holds it."""
     # Most are views: no need to ask.
     return REFCOUNTS_RELIABLE and box[0].base is None and _ask(box) and can_be_taken(box[0])
+
+
+def have_common_memory(array: Any, other: Any) -> bool:
+    """Return whether two arrays, of any frameworks, share memory, as far as NumPy can see it."""
+    views = view_of(array), view_of(other)
+    return all(view is not None for view in views) and np.may_share_memory(*views)
+
+
+def view_of(array: Any) -> Array | None:
+    """Return an array of any framework as NumPy sees it in place; None for anything else."""
+    with ignore_errors():  # looking must not break anything, and each framework refuses in its own way
+        return None if framework_of(type(array)) is None else source_of(array).view(array)
+    return None
 
 
 def private_copy(array: Array, dtype: np.dtype[Any], alignment: int = 0) -> Array:

@@ -23,6 +23,9 @@ from arrayferry.envs.rollout import RandomRollout, rollout_of
 from arrayferry.errors import FerryError
 from arrayferry.wrappers import wrap
 
+# Seconds by what took them.
+Laps = dict[str, list[float]]
+
 # What some reasons mean for an action: the action space decides about it, and the agent still holds it.
 _IN_ACTIONS = {
     "number": ("converted", "scalar"),
@@ -43,7 +46,7 @@ def explain_environment(env: Any, to: Namespace, steps: int, seed: int | None, *
         with suppress(FerryError):  # a refused leaf is reported below, with the others
             rollout.reset(wrapped, seed)  # here the wrapper learns which arrays the environment takes
         by_path: dict[str, list[Leaf]] = defaultdict(list)
-        laps: dict[str, list[float]] = defaultdict(list)
+        laps: Laps = defaultdict(list)
         for number in range(2 * steps):
             for leaf in _step(base, rollout, boundary, laps, looks=number >= steps):
                 by_path[leaf.path].append(leaf)
@@ -68,9 +71,7 @@ def _usual(same: list[Leaf]) -> Leaf:
     return replace(alike[-1], seconds=min(leaf.seconds for leaf in alike), seen=seen)
 
 
-def _step(
-    env: Any, rollout: RandomRollout, boundary: Boundary, laps: dict[str, list[float]], *, looks: bool
-) -> list[Leaf]:
+def _step(env: Any, rollout: RandomRollout, boundary: Boundary, laps: Laps, *, looks: bool) -> list[Leaf]:
     """Take a step; return what becomes of its leaves, or convert them and note how long that takes."""
     action = convert(rollout.sample(), boundary.outgoing.framework, boundary.outgoing.device)
     acting = rollout.boundary(boundary)

@@ -71,14 +71,8 @@ class Explanation:
         nbytes = size(leaf.nbytes) if leaf.nbytes else ""
         time = microseconds(leaf.seconds) if leaf.seconds else ""
         seen = f" ({leaf.seen} of {self.steps} steps)" if leaf.seen < self.steps else ""
-        return (
-            leaf.path,
-            leaf.before + shape + becomes,
-            "→".join(leaf.route),
-            nbytes,
-            time,
-            leaf.verdict + seen,
-        )
+        what = leaf.before + shape + becomes
+        return leaf.path, what, "→".join(leaf.route), nbytes, time, leaf.verdict + seen
 
     def _summary(self) -> str:
         amounts = [f"{size(count)} {kind}" for kind, count in self.totals.items() if count]
@@ -88,10 +82,8 @@ class Explanation:
 
     def __str__(self) -> str:
         """Return a table of plain text."""
-        advice = [f"advice: {text}" for text in self.advice]
-        return "\n".join(
-            [self.title, *columns(_HEADS, map(self._row, self.leaves)), self._summary(), *advice]
-        )
+        lines = [self.title, *columns(_HEADS, map(self._row, self.leaves)), self._summary()]
+        return "\n".join([*lines, *(f"advice: {text}" for text in self.advice)])
 
     __repr__ = __str__
 

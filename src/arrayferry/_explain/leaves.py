@@ -19,7 +19,7 @@ from arrayferry._core.messages import with_article
 from arrayferry._core.registry import framework_of
 from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import KEEP, Container, Slot, unchanged, walk
-from arrayferry._explain.reasons import REASONS, WAYS, have_common_memory, reason_to_copy, route_of
+from arrayferry._explain.reasons import REASONS, WAYS, reason_to_copy, route_of
 from arrayferry.errors import FerryError
 
 # How often something is repeated to measure its time.
@@ -131,11 +131,8 @@ class Recorder:
         """Return what became of a value by a route; `reason` is why it was copied, if it was."""
         memory, reason = self._outcome(value, result, reason)
         before, after = _kind_of(value), _kind_of(value if result is KEEP else result)
-        steps = (
-            ()
-            if memory == "left alone"
-            else getattr(route, "steps", ("python", self.converter.framework.name))
-        )
+        unknown = ("python", self.converter.framework.name)
+        steps = () if memory == "left alone" else getattr(route, "steps", unknown)
         if reason == "number":
             steps = (*steps[:1], "numpy" if isinstance(result, np.generic) else "python")
         memory, reason = self.meanings.get(reason, (memory, reason))
@@ -144,16 +141,10 @@ class Recorder:
             nbytes = int(value.nbytes)
         with ignore_errors():
             place = value.device
-        why = REASONS[reason].format(
-            a_type=with_article(type(value).__name__),
-            an_after=with_article(after),
-            before=before,
-            after=after,
-            source=framework_of(type(value)),
-            to=self.converter,
-            place=place,
-            holder=self.holder,
-        )
+        kinds = {"before": before, "after": after, "an_after": with_article(after)}
+        whose = {"source": framework_of(type(value)), "to": self.converter, "holder": self.holder}
+        a_type = with_article(type(value).__name__)
+        why = REASONS[reason].format(a_type=a_type, place=place, **kinds, **whose)
         shape = None if shape is None else tuple(shape)
         return Leaf(path, shape, before, after, steps, memory, reason, why, nbytes)
 
@@ -168,7 +159,7 @@ class Recorder:
             return "converted", "array"
         if self.converter.copy is False:  # else it would have been refused
             return "shared", "copy-false"
-        if have_common_memory(value, result):
+        if ownership.have_common_memory(value, result):
             return "taken over", "unheld"
         if (before := _kind_of(value)) != _kind_of(result):
             return "cast", "dtypes" if before in self.converter.dtypes else "no-dtype"

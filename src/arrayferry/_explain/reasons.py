@@ -8,9 +8,7 @@ import numpy as np
 
 from arrayferry._core import ownership
 from arrayferry._core.convert import Converter
-from arrayferry._core.framework import Array
-from arrayferry._core.interruptions import ignore_errors
-from arrayferry._core.registry import framework_of, source_of
+from arrayferry._core.registry import framework_of
 from arrayferry._core.route import Route
 
 REASONS: dict[str, str] = {
@@ -77,7 +75,7 @@ def reason_to_copy(converter: Converter, route: Any, array: Any, references: int
     if target.copies:
         return "uploaded"
     if not isinstance(array, np.ndarray):
-        if _view(array) is None:
+        if ownership.view_of(array) is None:
             return "no-view"
         is_fixed = "deletable" if converter.framework.immutable else "immutable"
         return is_fixed if source.immutable else "uncountable"
@@ -99,15 +97,3 @@ def route_of(handler: Any, value: Any) -> Any:
     if not isinstance(handler, Route) or handler.resolve is None:
         return handler
     return handler.resolve(value)
-
-
-def have_common_memory(array: Any, other: Any) -> bool:
-    """Return whether two arrays, of any frameworks, share memory, as far as NumPy can see it."""
-    views = _view(array), _view(other)
-    return all(view is not None for view in views) and np.may_share_memory(*views)
-
-
-def _view(array: Any) -> Array | None:
-    with ignore_errors():  # looking must not break anything, and each framework refuses in its own way
-        return None if framework_of(type(array)) is None else source_of(array).view(array)
-    return None

@@ -64,12 +64,9 @@ def run(arguments: Namespace) -> Outcome:
     shown += [f"{GYMNASIUM}: [red]{escape(problem)}[/]"] if problem else []
     if device:
         shown += [f"Times of the host: {escape(device)} may still have to do what a step has queued."]
-    data = {
-        "title": title,
-        "microseconds": {name: time * 1e6 for name, time in times.items()},
-        "problems": {GYMNASIUM: problem} if problem else {},
-    }
-    return Outcome(shown, data)
+    microseconds_of = {name: time * 1e6 for name, time in times.items()}
+    problems = {GYMNASIUM: problem} if problem else {}
+    return Outcome(shown, {"title": title, "microseconds": microseconds_of, "problems": problems})
 
 
 def rival(name: str, env_name: str, vector: int | None, to: str, device: str | None = None) -> Trip:

@@ -51,19 +51,15 @@ def run(arguments: Namespace) -> Outcome:
     notes = [_NO_SPEEDUPS] * (not speedups) + [_NO_PROOF] * (not REFCOUNTS_RELIABLE)
     if {"torch", "jax"} <= {*working}:
         installed = arrayferry.frameworks()
-        notes += notes_on_devices(installed["torch"].devices, installed["jax"].devices)
+        notes += notes_on_devices(installed["torch"].devices, installed["jax"].devices, os.environ)
     python = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     shown: list[Any] = [f"[{'red' if broken else 'green'}]{verdict}[/]"]
     shown += [f"arrayferry {arrayferry.__version__}, {python}", *(f"[yellow]{text}[/]" for text in notes)]
     rows = [(status.name, status.version or "not installed", status.text) for status in statuses]
     colours = ["" if status.works else "red" if status.version else "dim" for status in statuses]
     shown += ["", table(("framework", "version", ""), rows, colours)]
-    data = {
-        "verdict": verdict,
-        "python": platform.python_version(),
-        "notes": notes,
-        "frameworks": [status._asdict() for status in statuses],
-    }
+    data: dict[str, Any] = {"verdict": verdict, "python": platform.python_version(), "notes": notes}
+    data["frameworks"] = [status._asdict() for status in statuses]
     return Outcome(shown, data, not broken)
 
 
@@ -96,9 +92,7 @@ def status_of(name: str) -> Status:
     return Status(name, version, True, f"fine, on {', '.join(devices)}{without}{hint}")
 
 
-def notes_on_devices(
-    torch: Iterable[str], jax: Iterable[str], environ: Mapping[str, str] = os.environ
-) -> Iterator[str]:
+def notes_on_devices(torch: Iterable[str], jax: Iterable[str], environ: Mapping[str, str]) -> Iterator[str]:
     """Yield what to do where torch and JAX are in one process and have these devices."""
     has_torch, has_jax = (any(not name.startswith("cpu") for name in names) for names in (torch, jax))
     if has_torch != has_jax:

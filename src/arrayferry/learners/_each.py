@@ -35,9 +35,9 @@ def refuse_without_final(envs: VectorEnv[Any, Any, Any], learner: str) -> None:
     """Refuse a simulator without final observations, or one that is never reset and cannot reset rows."""
     inner: Any = envs.unwrapped
     is_disabled = autoreset_mode_of(envs) is AutoresetMode.DISABLED
-    if isinstance(inner, SimulatorVectorEnv) and not (
-        inner.takes_reset_mask if is_disabled else inner.has_final_obs
-    ):
+    if not isinstance(inner, SimulatorVectorEnv):
+        return
+    if not (inner.takes_reset_mask if is_disabled else inner.has_final_obs):
         lacks = "cannot reset only some of its environments" if is_disabled else "gives no final observations"
         how = "arrayferry.envs.as_gymnasium(env, final_obs=True), where it can be asked for those"
         hint = f"pass {how}, or use rsl_rl_vec_env or a loop that does without"

@@ -17,15 +17,7 @@ from arrayferry._boundary.detect import layers_of
 from arrayferry._core.convert import convert
 from arrayferry.envs import JaxVectorEnv
 from arrayferry.errors import UnsupportedError
-from arrayferry.learners._each import (
-    SEPARATE,
-    WITH_WORKERS,
-    call_each,
-    is_each_in,
-    refuse_without_final,
-    with_rows,
-    with_scalars,
-)
+from arrayferry.learners import _each
 from arrayferry.sanitizer import VectorSanitizer
 from arrayferry.wrappers import wrap
 from arrayferry.wrappers.vector import ArrayConversion, RecordEpisodeStatistics
@@ -35,7 +27,7 @@ Info = dict[str, Any]
 
 _THEIRS = SyncVectorEnv, AsyncVectorEnv
 # Those that can reset some of their environments immediately, whatever their autoreset mode.
-_RESETTABLE = *SEPARATE, JaxVectorEnv
+_RESETTABLE = *_each.SEPARATE, JaxVectorEnv
 
 _FAULT = ("fault", "fault_reason")
 # In a step that also resets, these infos are still about the episode that is over.
@@ -50,9 +42,9 @@ class GymnasiumVecEnv(VecEnv):
         self.envs: Any = wrap(envs, "numpy")
         self._inner: Any = envs.unwrapped
         # Whether no wrapper depends on the form of infos.
-        bare = ArrayConversion, VectorSanitizer, *SEPARATE
+        bare = ArrayConversion, VectorSanitizer, *_each.SEPARATE
         self._is_bare = all(isinstance(layer, bare) for layer in layers_of(envs))
-        self._fault_names = _FAULT if isinstance(self._inner, WITH_WORKERS) else ()
+        self._fault_names = _FAULT if isinstance(self._inner, _each.WITH_WORKERS) else ()
         action_space = _bounded(envs.single_action_space, action_bound)
         super().__init__(envs.num_envs, envs.single_observation_space, action_space)
 
@@ -90,7 +82,7 @@ class GymnasiumVecEnv(VecEnv):
         return obs, rows
 
     def _with_rows(self, call: Callable[[], Any]) -> tuple[list[Any], list[Info]]:
-        values, rows = with_rows(self.envs, self._is_bare, call)
+        values, rows = _each.with_rows(self.envs, self._is_bare, call)
         for layer in layers_of(self.envs) if self._is_bare else ():
             if isinstance(layer, VectorSanitizer):  # which such infos have passed by
                 layer.look_at_infos(rows)
@@ -102,7 +94,7 @@ class GymnasiumVecEnv(VecEnv):
         if "final_obs" not in row:
             what = f"{type(self._inner).__name__} resets itself, but its info has no final_obs"
             raise UnsupportedError(what, "put it there, or use AutoresetMode.DISABLED")
-        about_episode = {"terminal_observation": with_scalars(convert(row.pop("final_obs"), "numpy"))}
+        about_episode = {"terminal_observation": _each.with_scalars(convert(row.pop("final_obs"), "numpy"))}
         names = self._fault_names if self._is_bare else _OF_THE_EPISODE
         about_episode |= {name: row.pop(name) for name in names if name in row}
         final = row.pop("final_info", None)  # without one, the info is for both episodes
@@ -134,7 +126,7 @@ class GymnasiumVecEnv(VecEnv):
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         """Set an attribute of each environment."""
-        if isinstance(self._inner, WITH_WORKERS):  # a worker's successor has it, too
+        if isinstance(self._inner, _each.WITH_WORKERS):  # a worker's successor has it, too
             rows = self._rows(indices)
             self._inner.set_attr_of(rows, attr_name, [value] * len(rows))
         else:
@@ -142,11 +134,11 @@ class GymnasiumVecEnv(VecEnv):
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
         """Call a method of each environment."""
-        return call_each(self._inner, self._rows(indices), method_name, *args, **kwargs)
+        return _each.call_each(self._inner, self._rows(indices), method_name, *args, **kwargs)
 
     def env_is_wrapped(self, wrapper_class: type[AnyWrapper], indices: Any = None) -> list[bool]:
         """Return whether each environment is in such a wrapper."""
-        return is_each_in(self._inner, self._rows(indices), wrapper_class)
+        return _each.is_each_in(self._inner, self._rows(indices), wrapper_class)
 
     def get_images(self) -> Sequence[Any]:
         """Return a frame of each environment."""
@@ -164,7 +156,7 @@ def _resets_itself(envs: VectorEnv[Any, Any, Any]) -> bool:
     if mode is None:
         what = f"{type(inner).__name__} does not say what it does when an episode ends"
         raise UnsupportedError(what, 'set its metadata["autoreset_mode"] to a gymnasium.vector.AutoresetMode')
-    refuse_without_final(envs, "Stable-Baselines3")
+    _each.refuse_without_final(envs, "Stable-Baselines3")
     if mode is AutoresetMode.NEXT_STEP and not isinstance(inner, _RESETTABLE):
         what = f"{type(inner).__name__} resets in the next step, which has no action to learn from"
         how = 'gymnasium.make_vec(..., vectorization_mode="sync")'

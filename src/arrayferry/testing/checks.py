@@ -13,8 +13,8 @@ import numpy as np
 from arrayferry._core.convert import Converter, convert
 from arrayferry._core.dtypes import cast_for, dtype_name
 from arrayferry._core.framework import Array, Target
+from arrayferry._core.ownership import have_common_memory
 from arrayferry._core.registry import find_framework, framework_of, frameworks
-from arrayferry._explain.reasons import have_common_memory
 from arrayferry.errors import DeviceError, SharingError, UnsupportedError
 from arrayferry.testing.values import LAYOUTS, all_dtypes, at_offset, bits, edges, overwrite
 
