@@ -244,8 +244,8 @@ for device in many:
     for twin in (pickle.loads(pickle.dumps(envs)), copy.deepcopy(envs)):
         assert twin.reset(seed=1)[0].sharding == wanted, (device, wanted)
     json.dumps(arrayferry.Converter("jax", device).device_name)
-for device in (devices[1], torch.device("cpu")):
-    env = arrayferry.wrap(gym.make("CartPole-v1"), "numpy", env_device=device)
+for env_xp, device in (("jax", devices[1]), ("torch", torch.device("cpu"))):
+    env = arrayferry.wrap(gym.make("CartPole-v1"), "numpy", env_xp=env_xp, env_device=device)
     assert str(device.platform if hasattr(device, "platform") else device) in env.spec.to_json()
     pickle.loads(pickle.dumps(env))
 print("fine")

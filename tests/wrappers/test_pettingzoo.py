@@ -503,10 +503,10 @@ def test_copies_are_whole(duplicate: Any, where: Any, target: str) -> None:
 
 def test_refusals() -> None:
     with pytest.raises(
-        UnsupportedError, match=r"ParallelEnv, which an OrderEnforcingWrapper is not\n.*AECArray"
+        UnsupportedError, match=r"wraps parallel environments, and .* is not one\n.*AECArray"
     ):
         ParallelArrayConversion(aec(), "numpy", "numpy")
-    with pytest.raises(UnsupportedError, match=r"AECEnv, which a ThreeAgents is not\n.*ParallelArray"):
+    with pytest.raises(UnsupportedError, match=r"wraps AEC environments, and .* is not one\n.*ParallelArray"):
         AECArrayConversion(ThreeAgents(), "numpy", "numpy")
     for options in ({"scalars": "target"}, {"dense_final": True}, {"num_envs": 3}):
         with pytest.raises(UnsupportedError, match=next(iter(options))):

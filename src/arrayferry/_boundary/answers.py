@@ -6,6 +6,7 @@ What a step returns, and which parts of it are numbers and flags, is known here 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -37,6 +38,7 @@ STEP = ("obs", "reward", "terminated", "truncated", "info")
 _MANY_WARNINGS = 100
 
 
+@dataclass(eq=False)
 class Answers:
     """Converts the results of an environment's steps and resets.
 
@@ -48,17 +50,16 @@ class Answers:
         scalars: as for `Boundary`.
     """
 
-    def __init__(
-        self,
-        env: Any,
-        outgoing: Converter,
-        local: Converter,
-        reward_dtype: np.dtype[Any] | None,
-        scalars: Literal["python", "target"],
-    ) -> None:
-        self._env, self.outgoing, self._local = env, outgoing, local
-        self._reward_dtype, self._is_python = reward_dtype, scalars == "python"
-        self._without_dtypes = Converter(outgoing.framework, outgoing.device, copy=outgoing.copy)
+    env: Any
+    outgoing: Converter
+    local: Converter
+    reward_dtype: np.dtype[Any] | None
+    scalars: Literal["python", "target"]
+
+    def __post_init__(self) -> None:
+        self._without_dtypes = Converter(
+            self.outgoing.framework, self.outgoing.device, copy=self.outgoing.copy
+        )
         self._warned: set[str] = set()
         self._step_slots = self.step_slots()
 
@@ -80,25 +81,25 @@ class Answers:
     def _info(self) -> Slot:
         # The keys of infos differ between processes, so an info stays in the process that made it.
         slot = Slot("info")
-        if self._local is self.outgoing:
+        if self.local is self.outgoing:
             return slot
-        convert = self._local.walker([slot]).convert
+        convert = self.local.walker([slot]).convert
         return slot._replace(scalar=lambda info: convert([info]))
 
     def step_slots(self) -> list[Slot]:
         """Return the slots of a step's result."""
-        if self._is_python:
+        if self.scalars == "python":
             numbers = [Slot(name, scalar=partial(self._flag, name), kept_type=bool) for name in STEP[1:4]]
             numbers[0] = Slot("reward", scalar=partial(self._number, "reward"), kept_type=float)
         else:
             numbers = [Slot(name, self._refuse_kept, expects=[None, None]) for name in STEP[1:4]]
-        if self._reward_dtype is not None:
-            cast = partial(self._cast_reward, self._reward_dtype)
+        if self.reward_dtype is not None:
+            cast = partial(self._cast_reward, self.reward_dtype)
             numbers[0] = numbers[0]._replace(scalar=cast, kept_type=None)
         return [self._observation(), *numbers, self._info()]
 
     def _cast_reward(self, dtype: np.dtype[Any], reward: Any) -> Any:
-        finish = partial(self._number, "reward") if self._is_python else self._without_dtypes.take
+        finish = partial(self._number, "reward") if self.scalars == "python" else self._without_dtypes.take
         return finish(cast_reward(dtype, each_number("reward", reward), share=self.outgoing.copy is False))
 
     # ---- numbers and flags ----------------------------------------------------------------------------
@@ -140,7 +141,7 @@ class Answers:
     def _checked_step(self, result: Any) -> tuple[Any, ...]:
         """Return a step's result; rewards that become arrays are numbers in it, and flags are bools."""
         obs, *values, info = checked("step", STEP, result)
-        if self._is_python:
+        if self.scalars == "python":
             return obs, *values, info
         checks = each_number, each_flag_array, each_flag_array
         new = [self._rows(*each) for each in zip(checks, STEP[1:4], values)]
@@ -155,7 +156,7 @@ class Answers:
         old = dtype_name(getattr(values, "dtype", "object"))
         if old == "object" and isinstance(new, (list, tuple, np.ndarray)):
             rows = stacked([*new.flat] if isinstance(new, np.ndarray) else new)
-            return rows if shape_of(rows) == (getattr(self._env, "num_envs", None),) else new
+            return rows if shape_of(rows) == (getattr(self.env, "num_envs", None),) else new
         if self.outgoing.copy is False and shape_of(values) and dtype_name(new.dtype) != old:
             raise SharingError(f"{describe(values)} is not {new.dtype}", "copy=None, which casts it", name)
         return new

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Hashable, Mapping
-from contextlib import suppress
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -17,9 +14,9 @@ from arrayferry._boundary.answers import Answers, Unpack
 from arrayferry._boundary.detect import ArrayWatch, arrays_in, suggested_framework
 from arrayferry._boundary.rows import batch_devices, row_reader
 from arrayferry._core.convert import ArrayConverter, Converter, Namespace
-from arrayferry._core.framework import Framework, Placement
+from arrayferry._core.framework import Framework
 from arrayferry._core.messages import warn_caller, with_article
-from arrayferry._core.registry import find_framework, registered, source_of
+from arrayferry._core.registry import find_framework, source_of
 from arrayferry._core.walk import Slot
 from arrayferry.errors import DeviceError, FerryError, FrameworkWarning
 from arrayferry.spaces.casting import known_dtype
@@ -131,6 +128,9 @@ class Boundary:
         self._answers = self._answers_class(env, self.outgoing, self.local, self._reward_dtype, scalars)
         space = step_space(env, "action_space")
         if env_xp is None:
+            if env_device is not None and not isinstance(env_device, (str, dict)):
+                what = f"env_device: {with_article(type(env_device).__name__)} is not a device of NumPy's"
+                raise DeviceError(what, "pass its name, or its framework as env_xp=, too")
             self.state = self._new_state("numpy", None, space, is_known=False)
         else:
             self.state = self._new_state(env_xp, env_device, space)
@@ -298,24 +298,16 @@ class Boundary:
         return {
             "env_xp": to_env.framework.name if is_known else None,
             "target_xp": self.outgoing.framework.name,
-            "env_device": to_env.device_name if is_known else _name_of_device(self._env_device),
+            "env_device": to_env.device_name if is_known else self._env_device,
             "target_device": self.outgoing.device_name,
             "copy": self.outgoing.copy,
             "dtypes": self.outgoing.dtypes or None,
             "reward_dtype": None if self._reward_dtype is None else self._reward_dtype.name,
         }
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Boundary:
-        arguments: Any = self.arguments() | self._facts
-        arguments["target_xp"] = self.outgoing.framework  # which need not be registered
-        if self.state.is_known:
-            arguments["env_xp"] = self.state.to_env.framework
-        copied = type(self)(deepcopy(self._env, memo), **arguments)
-        copied.has_answered = self.has_answered
-        return copied
-
     def __reduce__(self) -> tuple[Any, ...]:
-        arguments = type(self), self._env, self.arguments() | self._facts
+        to_env = self.state.to_env if self.state.is_known else None
+        arguments = type(self), self._env, to_env, self.outgoing, self.arguments() | self._facts
         return _rebuild, arguments, {"has_answered": self.has_answered}
 
 
@@ -324,18 +316,9 @@ def boundary_of(env: Any) -> Any:
     return vars(env).get("_boundary") if hasattr(env, "__dict__") else None
 
 
-def _name_of_device(device: Any) -> Any:
-    """Return the name of a device of any imported framework."""
-    if device is None or isinstance(device, (str, dict, Placement)):
-        return device
-    for framework in registered().values():
-        if framework.modules[0] in sys.modules:
-            with suppress(FerryError):
-                if (known := framework.find_device(device)) is not None:
-                    return framework.device_name(known)
-    what = f"env_device: {with_article(type(device).__name__)} is not a device of any imported framework"
-    raise DeviceError(what, "pass its name")
-
-
-def _rebuild(kind: type[Boundary], env: Any, arguments: dict[str, Any]) -> Boundary:
-    return kind(env, **arguments)
+def _rebuild(
+    kind: type[Boundary], env: Any, to_env: Converter | None, outgoing: Converter, arguments: dict[str, Any]
+) -> Boundary:
+    # The frameworks of a copy need not be registered.
+    env_xp = None if to_env is None else to_env.framework
+    return kind(env, **arguments | {"env_xp": env_xp, "target_xp": outgoing.framework})

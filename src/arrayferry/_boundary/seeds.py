@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any, TypeVar
 
 import numpy as np
 
 from arrayferry.errors import OptionError
 
 __all__ = ["process_seed", "seeds_of", "successor_seed"]
+
+_Seed = TypeVar("_Seed", int, list[Any], None)
 
 
 def seeds_of(seed: Any, count: int) -> list[int | None]:
@@ -39,29 +40,9 @@ def successor_seed(seed: int, index: int, successors: int, layer: int) -> int:
     return int(np.random.SeedSequence([seed, index, successors, layer]).generate_state(1)[0])
 
 
-@overload
 def process_seed(
-    seed: int, num_envs: int, *, process_index: int | None = None, process_count: int | None = None
-) -> int: ...
-@overload
-def process_seed(
-    seed: Sequence[int | None],
-    num_envs: int,
-    *,
-    process_index: int | None = None,
-    process_count: int | None = None,
-) -> list[int | None]: ...
-@overload
-def process_seed(
-    seed: None, num_envs: int, *, process_index: int | None = None, process_count: int | None = None
-) -> None: ...
-def process_seed(
-    seed: int | Sequence[int | None] | None,
-    num_envs: int,
-    *,
-    process_index: int | None = None,
-    process_count: int | None = None,
-) -> Any:
+    seed: _Seed, num_envs: int, *, process_index: int | None = None, process_count: int | None = None
+) -> _Seed:
     """Return the seed for this process's environments that fits their place among those of all processes.
 
     Gymnasium's vector environments give environment `i` the seed `seed + i`. With the seed returned here,

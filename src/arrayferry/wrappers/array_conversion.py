@@ -90,7 +90,7 @@ class ArrayConversion(ConversionWrapper[ArrayT], gym.Wrapper[ArrayT, Any, Any, A
         self._scalars, self._own_options = scalars, {"scalars": scalars}
         super().__init__(env, env_xp, target_xp, env_device, target_device, **options)
 
-    _wraps, _where, _where_others = gym.Env, "", "vector."
+    _wraps, _kind, _for_others = gym.Env, "single", "vector.{}"
 
     if TYPE_CHECKING:
 

@@ -21,7 +21,7 @@ from arrayferry._core.messages import refuse_choice
 from arrayferry._core.registry import find_framework
 from arrayferry.envs.adapters import adapter_of, framework_of
 from arrayferry.envs.forwarding import actions_first
-from arrayferry.envs.hints import hint_for
+from arrayferry.envs.hints import describe_argument, hint_for
 from arrayferry.errors import OptionError, UnsupportedError
 from arrayferry.spaces.members import to_numpy
 from arrayferry.wrappers._namespaces import module_namespace
@@ -125,18 +125,22 @@ class ConversionWrapper(Generic[ArrayT]):
     _own_options: Mapping[str, Any] = {}
     _cast_observations = staticmethod(cast_observations)
 
-    # The class of the environments that it wraps; where the wrapper for them is, and the one for others.
+    # The class of the environments that it wraps, and what they are called; where the wrapper for them is in
+    # `arrayferry.wrappers`, and which one is for others.
     _wraps: ClassVar[Any]
-    _where: ClassVar[str]
-    _where_others: ClassVar[str]
+    _kind: ClassVar[str]
+    _where: ClassVar[str] = ""
+    _for_others: ClassVar[str]
 
     @classmethod
     def _refuse_other_kinds(cls, env: Any) -> None:
         """Raise if it is not an environment of the kind that this class wraps."""
         if not isinstance(env, cls._wraps):
-            kind, name = "vector" if cls._where else "single", cls.__name__
-            what = f"{cls._where}{name} wraps {kind} environments, and {env!r} is not one"
-            raise UnsupportedError(what, hint_for(env, f"arrayferry.wrappers.{cls._where_others}{name}"))
+            name = cls.__name__
+            what = (
+                f"{cls._where}{name} wraps {cls._kind} environments, and {describe_argument(env)} is not one"
+            )
+            raise UnsupportedError(what, hint_for(env, f"arrayferry.wrappers.{cls._for_others.format(name)}"))
 
     def _new_boundary(self, env: Any, *arguments: Any, **facts: Any) -> Boundary:
         return Boundary(env, *arguments, **facts)

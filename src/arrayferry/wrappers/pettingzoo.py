@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from pettingzoo.utils.env import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
 from arrayferry._boundary.agents import AgentsBoundary, AllAgents, cast_agents_observations
 from arrayferry._core.eager import eager
-from arrayferry._core.messages import with_article
-from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.casting import cast_to_space
 from arrayferry.wrappers.base import ArrayT, ConversionWrapper
 
@@ -20,18 +18,6 @@ __all__ = ["AECArrayConversion", "ParallelArrayConversion"]
 
 class _AgentsWrapper(ConversionWrapper[ArrayT], Generic[ArrayT]):
     """What both wrappers share: the boundary, and spaces by agent."""
-
-    # The class of the environments that it wraps, and the wrapper for the other class.
-    _wraps: ClassVar[Any]
-    _wrapper_of_others: ClassVar[str]
-
-    @classmethod
-    def _refuse_other_kinds(cls, env: Any) -> None:
-        if not isinstance(env, cls._wraps):
-            kind, given = cls._wraps.__name__, with_article(type(env).__qualname__)
-            what = f"{cls.__name__} wraps PettingZoo's {kind}, which {given} is not"
-            hint = f"use {cls._wrapper_of_others}, or arrayferry.wrap, which chooses the right one"
-            raise UnsupportedError(what, hint)
 
     _cast_observations = staticmethod(cast_agents_observations)
 
@@ -94,7 +80,7 @@ class ParallelArrayConversion(_AgentsWrapper[ArrayT], BaseParallelWrapper[Any, A
             not to watch; None for the mode that `arrayferry.sanitize()` has set.
     """
 
-    _wraps, _wrapper_of_others = ParallelEnv, "AECArrayConversion"
+    _wraps, _kind, _for_others = ParallelEnv, "parallel", "pettingzoo.AECArrayConversion"
 
     @eager
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
@@ -128,7 +114,7 @@ class AECArrayConversion(_AgentsWrapper[ArrayT], BaseWrapper[Any, ArrayT, Any]):
     The arguments are those of `ParallelArrayConversion`.
     """
 
-    _wraps, _wrapper_of_others = AECEnv, "ParallelArrayConversion"
+    _wraps, _kind, _for_others = AECEnv, "AEC", "pettingzoo.ParallelArrayConversion"
 
     @eager
     def reset(  # type: ignore[override]

@@ -81,7 +81,7 @@ class ArrayConversion(Forwarding, _Wrapper[ArrayT], RecordConstructorArgs):
         super().__init__(env, env_xp, target_xp, env_device, target_device, **options)
         self._prepare += [partial(stack_final, env)] * dense_final
 
-    _wraps, _where, _where_others = VectorEnv, "vector.", ""
+    _wraps, _kind, _where, _for_others = VectorEnv, "vector", "vector.", "{}"
     _scalars = "target"
 
     if not TYPE_CHECKING:
