@@ -239,5 +239,5 @@ def test_framework_that_is_not_registered_is_copied_but_not_pickled(options: dic
     second, _ = copy.deepcopy(env).reset(seed=1)
     assert second == first
     assert type(second) is list
-    with pytest.raises(arrayferry.FerryError, match="'lists' does not name an array framework"):
+    with pytest.raises(arrayferry.FerryError, match="'lists' is not an array framework"):
         pickle.loads(pickle.dumps(env))
