@@ -502,9 +502,7 @@ def test_copies_are_whole(duplicate: Any, where: Any, target: str) -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(
-        UnsupportedError, match=r"wraps parallel environments, and .* is not one\n.*AECArray"
-    ):
+    with pytest.raises(UnsupportedError, match=r"wraps parallel environments, and .* is not one\n.*AECArray"):
         ParallelArrayConversion(aec(), "numpy", "numpy")
     with pytest.raises(UnsupportedError, match=r"wraps AEC environments, and .* is not one\n.*ParallelArray"):
         AECArrayConversion(ThreeAgents(), "numpy", "numpy")
