@@ -25,7 +25,7 @@ from arrayferry.errors import UnsupportedError
 if TYPE_CHECKING:
     from gymnasium.vector import AutoresetMode
 
-__all__ = ["Simulator", "consistent_mode"]
+__all__ = ["Simulator", "consistent_mode", "has_inference_tensors"]
 
 
 @dataclass(frozen=True)
@@ -130,19 +130,23 @@ def _attribute_set(owner: Any, name: str, value: Any) -> Iterator[None]:
             delattr(owner, name)
 
 
+def has_inference_tensors(simulator: Any) -> bool:
+    """Return whether a simulator has tensors that were made in torch's inference mode."""
+    torch, values = sys.modules.get("torch"), getattr(simulator, "__dict__", {}).values()
+    return torch is not None and any(
+        isinstance(value, torch.Tensor) and value.is_inference() for value in values
+    )
+
+
 @contextmanager
-def consistent_mode(simulator: Any) -> Iterator[None]:
+def consistent_mode(is_inference: bool) -> Iterator[None]:
     """Call a simulator without gradients, and in the mode in which its tensors were made.
 
-    A tensor that was made in torch's inference mode can be changed in place only there, whatever mode the
-    caller is in; and what a step makes outside of it must not meet gradients.
+    Those of torch's inference mode can be changed in place only there, whatever mode the caller is in; and
+    what a step makes outside of it must not meet gradients.
     """
-    torch = sys.modules.get("torch")
-    if torch is None:
+    if (torch := sys.modules.get("torch")) is None:
         yield
         return
-    tensors = [
-        value for value in getattr(simulator, "__dict__", {}).values() if isinstance(value, torch.Tensor)
-    ]
-    with torch.inference_mode(any(tensor.is_inference() for tensor in tensors)), torch.no_grad():
+    with torch.inference_mode(is_inference), torch.no_grad():
         yield

@@ -21,9 +21,9 @@ from arrayferry._core.registry import find_framework, source_of
 from arrayferry.envs._spaces import space_of
 from arrayferry.envs.forwarding import Forwarding
 from arrayferry.envs.simulators import batches
-from arrayferry.envs.simulators.simulator import Simulator, consistent_mode
+from arrayferry.envs.simulators.simulator import Simulator, consistent_mode, has_inference_tensors
 from arrayferry.errors import OptionError, UnsupportedError
-from arrayferry.spaces.members import member_caster, to_numpy
+from arrayferry.spaces.members import Caster, member_caster, to_numpy
 
 __all__ = ["SimulatorVectorEnv"]
 
@@ -40,10 +40,12 @@ class _Progress:
     Attributes:
         obs: the last observation, as the simulator returned it; None before the first reset.
         over: whose episode is over, and has not been reset; or None.
+        is_inference: whether it was reset with tensors of torch's inference mode.
     """
 
     obs: Any = None
     over: Any = None
+    is_inference: bool = False
 
 
 class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
@@ -105,6 +107,13 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         """Take actions and return arrays as they are: a wrapper, the only one around this, copies both."""
         self._is_copied_outside = True
 
+    @cached_property
+    def _cast(self) -> Caster:
+        return member_caster(self.action_space, self._to_simulator)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_cast"}  # local functions
+
     # ---- what the simulator has -----------------------------------------------------------------------
 
     @cached_property
@@ -142,9 +151,10 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
         seed = self._known_seed(seed)
         super().reset(seed=seed if isinstance(seed, int) else None)
         self._forget_logs()
-        with consistent_mode(self.env):
+        if mask is None:
+            self._progress.obs, self._progress.is_inference = None, has_inference_tensors(self.env)
+        with consistent_mode(self._progress.is_inference):
             if mask is None:
-                self._progress.obs = None
                 obs, info = batches.two_values(self.name, self._simulator.reset(seed, options), self.num_envs)
                 self._learn_from(obs)
                 rows, self._progress.over = self._all, None
@@ -180,9 +190,9 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
             hint = 'reset the environments whose episodes are over: options={"reset_mask": ...}'
             raise gym.error.ResetNeeded(hint)
         if not self._is_copied_outside:
-            actions = member_caster(self.action_space, self._to_simulator)(self._to_simulator(actions))
+            actions = self._cast(self._to_simulator(actions))
         self._forget_logs()
-        with consistent_mode(self.env):
+        with consistent_mode(self._progress.is_inference):
             step = batches.five_values(self.name, self._simulator.step(actions), self.num_envs)
             over = step[2] | step[3]
             if self.autoreset_mode is AutoresetMode.DISABLED:
