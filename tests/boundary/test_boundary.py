@@ -45,7 +45,7 @@ def test_what_a_step_makes_is_taken_over(make, mode):
     made = []
 
     def new():
-        array = np.full(3, len(made), np.float32)
+        array = np.full(2000, len(made), np.float32)  # small ones are copied, because that is faster
         made.append(array.ctypes.data)
         return array
 

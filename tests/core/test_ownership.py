@@ -54,7 +54,7 @@ class Maker:
         self.address = 0
 
     def __call__(self, dtype="float64"):
-        return self.note(np.arange(8, dtype=dtype))
+        return self.note(np.arange(5000).astype(dtype))  # small ones may be copied, because that is faster
 
     def note(self, array):
         self.address = array.__array_interface__["data"][0]
@@ -96,7 +96,8 @@ if sysconfig.get_config_var("Py_GIL_DISABLED"):
 def test_fresh_array_is_taken_over(target, case):
     make = Maker()
     result = Converter(target)._convert_box([FRESH[case](make)])
-    assert is_taken(result, make)
+    is_small = case == "0-d" and Converter(target).target.small > 0
+    assert is_taken(result, make) is not is_small
 
 
 @proving
@@ -244,8 +245,8 @@ def in_weak_dictionary(array):
 SEEN_BY = {
     "slice": lambda a: a[1:],
     "whole slice": lambda a: a[:],
-    "reshaped": lambda a: a.reshape(2, 4),
-    "transposed": lambda a: a.reshape(2, 4).T,
+    "reshaped": lambda a: a.reshape(2, -1),
+    "transposed": lambda a: a.reshape(2, -1).T,
     "view of a view": lambda a: a[1:][1:].view("u1"),
     "other dtype": lambda a: a.view("u1"),
     "memoryview": memoryview,

@@ -25,7 +25,7 @@ def only(explanation):
 
 
 def test_what_nobody_holds_is_taken_over(name):
-    leaf = only(arrayferry.explain(np.zeros(64, np.float32), name))
+    leaf = only(arrayferry.explain(np.zeros(4000, np.float32), name))
     assert leaf.memory in ("taken over", "copied")
     target = arrayferry.Converter(name).target
     if target.share is not None and not target.alignment:  # else it is luck

@@ -24,7 +24,7 @@
 
 /* The fields of a Route, a Slot and a Walker. */
 enum {
-    STEPS, FOLLOW, RESOLVE, COPY_OF, FINISH, TAKE, RESULT_TYPE, REFUSE, REFUSAL, AS_IS, COPY, LARGE
+    STEPS, FOLLOW, RESOLVE, COPY_OF, FINISH, TAKE, RESULT_TYPE, REFUSE, REFUSAL, AS_IS, COPY, SMALL, LARGE
 };
 enum { NAME, ON_KEEP, SCALAR, KEPT_TYPE, EXPECTS, SLOT_FIELDS };
 enum { TABLE, SLOTS, REPACK, IS_ON, CONTEXT, SHARED };
@@ -39,6 +39,31 @@ enum {
 static const char *const shared_names[SHARED_FIELDS] = {"unchanged", "KEEP", "Route", "Container", "DICT", "LIST",
     "TUPLE", "IN_PROGRESS", "path_of", "locate", "report_kept", "refuse_cycle", "guarded", "Deferred",
     "complete", "REFCOUNTS_RELIABLE", "flatten", "unflatten", "counted", "dtype"};
+
+/* The DLTensor, the DLManagedTensorVersioned and the DLPackExchangeAPI of DLPack 1.3. */
+typedef struct {
+    void *data;
+    int32_t device_type, device_id, ndim;
+    uint8_t code, bits;
+    uint16_t lanes;
+    int64_t *shape, *strides;
+    uint64_t byte_offset;
+} Tensor;
+
+typedef struct Managed {
+    uint32_t major, minor;
+    PyObject *array;
+    void (*release)(struct Managed *);
+    uint64_t flags;
+    Tensor tensor;
+} Managed;
+
+typedef struct {
+    uint32_t major, minor;
+    void *older, *allocate, *export;
+    int (*take)(Managed *, PyObject **);
+    int (*borrow)(PyObject *, Tensor *);
+} Exchange;
 
 #define MAX_SLOTS 8
 
@@ -61,6 +86,8 @@ typedef struct {
     Frame *frames, few[FEW_FRAMES];
     PyObject *memo; /* from id to (container, result), as in Python; NULL until it is needed */
     PyObject *deferred; /* what `complete` takes, as in Python; NULL until it is needed */
+    PyObject *take;     /* what last made an array, and its table of functions, if they can be used */
+    const Exchange *exchange;
 } Call;
 
 static void begin(Call *call, PyObject *walker)
@@ -70,7 +97,7 @@ static void begin(Call *call, PyObject *walker)
     call->slot = call->depth = 0;
     call->room = FEW_FRAMES;
     call->frames = call->few;
-    call->memo = call->deferred = NULL;
+    call->memo = call->deferred = call->take = NULL;
 }
 
 /* Return the current error, which is cleared, or NULL. */
@@ -114,6 +141,7 @@ static PyObject *end(Call *call, PyObject *result)
     }
     Py_XDECREF(call->memo);
     Py_XDECREF(call->deferred);
+    Py_XDECREF(call->take);
     if (call->frames != call->few) {
         PyMem_Free(call->frames);
     }
@@ -125,6 +153,17 @@ static int is_alone(const Call *call)
 {
     const Frame *frame = call->depth ? &call->frames[call->depth - 1] : NULL;
     return call->shared[REFCOUNTS_RELIABLE] == Py_True && (!frame || frame->alone);
+}
+
+/* What a function without arguments says: yes or no, or -1 with an error. One in C is called as it is. */
+static int ask(PyObject *function)
+{
+    int is_in_c = PyCFunction_CheckExact(function) && PyCFunction_GET_FLAGS(function) == METH_NOARGS;
+    PyObject *answer = is_in_c ? PyCFunction_GET_FUNCTION(function)(PyCFunction_GET_SELF(function), NULL)
+                               : PyObject_CallNoArgs(function);
+    int is_true = answer ? PyObject_IsTrue(answer) : -1;
+    Py_XDECREF(answer);
+    return is_true;
 }
 
 /* ---- the proof ---------------------------------------------------------------------------------- */
@@ -152,12 +191,11 @@ static inline int is_unshared(PyObject *value)
 #define IS_UNSHARED_BUT_FOR_US(value) 0
 #endif
 
-static int are_zero_or_one(PyArrayObject *bools)
+static int are_zero_or_one(const unsigned char *bools, npy_intp count)
 {
-    const unsigned char *bytes = PyArray_DATA(bools);
     unsigned char seen = 0;
-    for (npy_intp i = 0, size = PyArray_SIZE(bools); i < size; i++) {
-        seen |= bytes[i];
+    for (npy_intp i = 0; i < count; i++) {
+        seen |= bools[i];
     }
     return seen <= 1;
 }
@@ -371,7 +409,12 @@ static PyObject *enter(Call *call, PyObject *container, PyObject *value, int uns
     else {
         flatten(call, frame);
     }
-    frame->results = !frame->source ? NULL : is_dict ? PyDict_New() : PyList_New(0);
+    if (alone && (is_dict || container == shared[LIST])) {
+        frame->results = Py_NewRef(value); /* only the walk can reach it, so it becomes its own result */
+    }
+    else if (frame->source) {
+        frame->results = is_dict ? PyDict_New() : PyList_New(0);
+    }
     if (frame->results == NULL) {
         pop_frame(call);
     }
@@ -407,6 +450,9 @@ static PyObject *next_value(Frame *frame, int *unshared)
 static int put(Frame *frame, PyObject *new)
 {
     PyObject *results = frame->results;
+    if (results == frame->node && !frame->key) {
+        return PyList_SetItem(results, frame->index, new);
+    }
     int failed = frame->key ? PyDict_SetItem(results, frame->key, new) : PyList_Append(results, new);
     Py_DECREF(new);
     return failed;
@@ -574,6 +620,201 @@ static PyObject *halved(PyObject *Py_UNUSED(module), PyObject *value)
     return copy;
 }
 
+/* ---- arrays of a framework whose memory NumPy can see ------------------------------------------- */
+
+#if PY_VERSION_HEX < 0x030D0000
+#define Py_IsFinalizing _Py_IsFinalizing
+#endif
+#define EXCHANGE_NAME "dlpack_exchange_api"
+#define ON_CPU 1
+
+/* What the functions for a framework's arrays hold: their type; its table of functions, or None; whether an
+ * array's values differ from its memory, and whether a mode is on that replaces new arrays; how it reads, takes
+ * apart and makes arrays itself; and an array's memory, and the address of that. */
+enum { CLASS, EXCHANGE, IS_LAZY, IS_REPLACED, SEE, ITEM, MAKE, MEMORY, ADDRESS, ARRAYS_HOLD };
+
+static const Exchange *exchange_of(PyObject *self)
+{
+    PyObject *capsule = FIELD(self, EXCHANGE);
+    const Exchange *exchange = capsule == Py_None ? NULL : PyCapsule_GetPointer(capsule, EXCHANGE_NAME);
+    return exchange && exchange->major == 1 && sizeof(npy_intp) == sizeof(int64_t) ? exchange : NULL;
+}
+
+/* Describe an array; return the number of its dtype, or -1 if it is not in C order, on the CPU, of real numbers
+ * that are its memory: then the framework's own function says what is wrong, if anything is. */
+static int describe(PyObject *self, PyObject *value, Tensor *tensor)
+{
+    static const signed char numbers[3][9] = { /* by DLPack's code, and bytes */
+        {[1] = NPY_INT8, [2] = NPY_INT16, [4] = NPY_INT32, [8] = NPY_INT64},
+        {[1] = NPY_UINT8, [2] = NPY_UINT16, [4] = NPY_UINT32, [8] = NPY_UINT64},
+        {[2] = NPY_HALF, [4] = NPY_FLOAT, [8] = NPY_DOUBLE}};
+    const Exchange *exchange = (PyObject *)Py_TYPE(value) == FIELD(self, CLASS) ? exchange_of(self) : NULL;
+    int64_t step = 1;
+    int is_plain = exchange && exchange->borrow && exchange->borrow(value, tensor) == 0
+        && tensor->device_type == ON_CPU && tensor->code <= 2 && tensor->bits >= 8 && tensor->bits <= 64
+        && tensor->lanes == 1 && tensor->data;
+    for (int axis = is_plain ? tensor->ndim : 0; axis--; step *= tensor->shape[axis]) {
+        is_plain = is_plain && (tensor->strides[axis] == step || tensor->shape[axis] == 1);
+    }
+    PyObject *is_lazy = is_plain ? PyObject_CallOneArg(FIELD(self, IS_LAZY), value) : NULL;
+    Py_XDECREF(is_lazy);
+    if (is_lazy != Py_False) {
+        PyErr_Clear();
+        return -1;
+    }
+    tensor->data = (char *)tensor->data + tensor->byte_offset;
+    return numbers[tensor->code][tensor->bits / 8] ? numbers[tensor->code][tensor->bits / 8] : -1;
+}
+
+/* Whether so many bytes are within the memory of an array. */
+static int is_there(PyObject *self, PyObject *value, const void *data, size_t bytes)
+{
+    PyObject *memory = PyObject_CallOneArg(FIELD(self, MEMORY), value);
+    PyObject *address = memory ? PyObject_CallOneArg(FIELD(self, ADDRESS), memory) : NULL;
+    int is_there = 0;
+    if (address) {
+        size_t first = (size_t)data, start = PyLong_AsSize_t(address), length = (size_t)PyObject_Size(memory);
+        is_there = !PyErr_Occurred() && start && start <= first && first - start + bytes <= length;
+    }
+    Py_XDECREF(memory);
+    Py_XDECREF(address);
+    return is_there;
+}
+
+/* What NumPy sees of an array; None if in doubt: the framework's own `read` then says what is wrong, if anything
+ * is. */
+static PyObject *view_array(PyObject *self, PyObject *value)
+{
+    Tensor tensor;
+    PyObject *view;
+    int number = describe(self, value, &tensor);
+    if (number < 0) {
+        view = PyObject_CallOneArg(FIELD(self, SEE), value);
+    }
+    else {
+        view = PyArray_SimpleNewFromData(tensor.ndim, (npy_intp *)tensor.shape, number, tensor.data);
+        if (view && PyArray_SetBaseObject((PyArrayObject *)view, Py_NewRef(value)) < 0) {
+            Py_CLEAR(view);
+        }
+    }
+    PyArrayObject *array = view ? plain_array(view) : NULL;
+    if (array && is_there(self, value, PyArray_DATA(array), (size_t)PyArray_NBYTES(array))) {
+        return view;
+    }
+    Py_XDECREF(view);
+    return none_if_refused();
+}
+
+static PyObject *copy_array(PyObject *self, PyObject *value)
+{
+    Tensor tensor;
+    int number = describe(self, value, &tensor);
+    if (number < 0) {
+        PyObject *view = view_array(self, value);
+        if (view && view != Py_None) {
+            Py_SETREF(view, copy_plain((PyArrayObject *)view));
+        }
+        return view;
+    }
+    PyObject *copy = PyArray_SimpleNew(tensor.ndim, (npy_intp *)tensor.shape, number);
+    if (copy == NULL || !is_there(self, value, tensor.data, (size_t)PyArray_NBYTES((PyArrayObject *)copy))) {
+        Py_XDECREF(copy);
+        return none_if_refused();
+    }
+    copy_bytes(copy, tensor.data);
+    return copy;
+}
+
+/* The number in an array of one. Of memory that was freed, the address is an offset: a small number. */
+static PyObject *item_of(PyObject *self, PyObject *value)
+{
+    Tensor tensor;
+    int64_t item;
+    if (describe(self, value, &tensor) != NPY_INT64 || tensor.ndim) {
+        return PyObject_CallOneArg(FIELD(self, ITEM), value);
+    }
+    if ((size_t)tensor.data >> 40 == 0 && !is_there(self, value, tensor.data, sizeof(item))) {
+        return none_if_refused();
+    }
+    memcpy(&item, tensor.data, sizeof(item));
+    return PyLong_FromLongLong(item);
+}
+
+/* Called on whatever thread a framework's array dies, and even after the interpreter, which stops threads
+ * that ask for the GIL while it ends. */
+static void release(Managed *managed)
+{
+    if (managed->array && Py_IsInitialized() && !Py_IsFinalizing()) {
+        PyGILState_STATE state = PyGILState_Ensure();
+        Py_DECREF(managed->array);
+        PyGILState_Release(state);
+    }
+    PyMem_RawFree(managed);
+}
+
+/* What comes before a copy of an array's values, in the same memory. */
+#define HEADER(ndim) ((sizeof(Managed) + 2 * (size_t)(ndim) * sizeof(int64_t) + 63) & ~(size_t)63)
+
+/* Describe an array, for a framework to make one of its own of it: on its memory, or with a copy of its values. */
+static Managed *describe_for(PyArrayObject *array, int is_copied)
+{
+    static const char kinds[] = "iuf--cb"; /* those of NumPy, in the order of DLPack's codes */
+    int ndim = PyArray_NDIM(array);
+    size_t bytes = is_copied ? (size_t)PyArray_NBYTES(array) : 0;
+    Managed *managed = PyMem_RawMalloc(HEADER(ndim) + bytes);
+    if (managed == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    void *data = is_copied ? memcpy((char *)managed + HEADER(ndim), PyArray_DATA(array), bytes) : PyArray_DATA(array);
+    int64_t *shape = (int64_t *)(managed + 1), *strides = shape + ndim, step = 1;
+    for (int axis = ndim; axis--; step *= shape[axis]) {
+        shape[axis] = PyArray_DIM(array, axis);
+        strides[axis] = step;
+    }
+    uint8_t code = (uint8_t)(strchr(kinds, PyArray_DESCR(array)->kind) - kinds);
+    uint8_t bits = (uint8_t)(PyArray_ITEMSIZE(array) * 8);
+    *managed = (Managed){1, 0, is_copied ? NULL : Py_NewRef(array), release, 0,
+        {data, ON_CPU, 0, ndim, code, bits, 1, shape, strides, 0}};
+    return managed;
+}
+
+/* The table of a framework, if its functions make what the framework itself would make at the moment; NULL
+ * without an error if not. */
+static const Exchange *exchange_now(PyObject *self)
+{
+    const Exchange *exchange = exchange_of(self);
+    return exchange && ask(FIELD(self, IS_REPLACED)) == 0 ? exchange : NULL;
+}
+
+/* Make a framework's array on the memory of one of NumPy. */
+static PyObject *take_array(PyObject *self, PyObject *value)
+{
+    PyArrayObject *array = plain_array(value);
+    const Exchange *exchange = array && PyArray_ISWRITEABLE(array) ? exchange_now(self) : NULL;
+    if (exchange == NULL) {
+        return PyErr_Occurred() ? NULL : PyObject_CallOneArg(FIELD(self, MAKE), value);
+    }
+    PyObject *new = NULL;
+    Managed *managed = describe_for(array, 0);
+    return managed && exchange->take(managed, &new) == 0 ? new : NULL; /* it owns what it was given, anyway */
+}
+
+static PyObject *arrays_of(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    static PyMethodDef functions[] = {
+        {"take", take_array, METH_O, "Return an array on the memory of one of NumPy."},
+        {"item", item_of, METH_O, "Return the number in an array of one; None where in doubt."},
+        {"copy", copy_array, METH_O, "Return a copy as a NumPy array; None where in doubt."},
+        {"view", view_array, METH_O, "Return a view as a NumPy array; None where in doubt."}};
+    if (PyTuple_GET_SIZE(args) != ARRAYS_HOLD || !PyType_Check(FIELD(args, CLASS))
+        || !(FIELD(args, EXCHANGE) == Py_None || PyCapsule_IsValid(FIELD(args, EXCHANGE), EXCHANGE_NAME))) {
+        return PyErr_Format(PyExc_TypeError, "it takes a type, a capsule, and %d functions", ARRAYS_HOLD - 2);
+    }
+    return Py_BuildValue("NNNN", PyCFunction_New(&functions[0], args), PyCFunction_New(&functions[1], args),
+        PyCFunction_New(&functions[2], args), PyCFunction_New(&functions[3], args));
+}
+
 /* ---- a leaf ------------------------------------------------------------------------------------- */
 
 /* Return what a table of types, which fills itself, has for a value's type. */
@@ -621,27 +862,69 @@ static PyObject *private_array(PyObject *route, PyArrayObject *array, int owned)
     return copy_plain(array);
 }
 
+/* Whether a route's target takes arrays by its framework's table, and its functions can be used: asked once for
+ * all leaves of a call that take the same way. */
+static const Exchange *exchange_for(Call *call, PyObject *route)
+{
+    PyObject *take = FIELD(route, TAKE);
+    if (take != call->take) {
+        Py_XSETREF(call->take, Py_NewRef(take));
+        int is_ours = PyCFunction_CheckExact(take) && PyCFunction_GET_FUNCTION(take) == take_array;
+        call->exchange = is_ours ? exchange_now(PyCFunction_GET_SELF(take)) : NULL;
+    }
+    return call->exchange;
+}
+
+/* Make an array with a copy of a plain one's values; NULL without an error if they have to be checked. */
+static PyObject *copy_over(Call *call, PyObject *route, PyArrayObject *array, int plain)
+{
+    PyObject *new = NULL;
+    Managed *managed = describe_for(array, 1);
+    if (managed && plain == 2 && !are_zero_or_one(managed->tensor.data, PyArray_SIZE(array))) {
+        release(managed);
+    }
+    else if (managed && call->exchange->take(managed, &new) < 0) {
+        locate(call, FIELD(route, REFUSAL), (PyObject *)array);
+    }
+    return new;
+}
+
+/* Hand over an array, which is private already if it is not the leaf. */
+static PyObject *take_over(Call *call, PyObject *route, PyObject *leaf, PyObject *array, int plain, int owned)
+{
+    int is_copied = array != leaf;
+    PyObject *new = NULL, *private = is_copied ? Py_NewRef(array) : Py_NewRef(Py_None);
+    if (plain && !is_copied) {
+        Py_SETREF(private, private_array(route, (PyArrayObject *)leaf, owned));
+    }
+    int is_right = plain && private && private != Py_None;
+    if (is_right && plain == 2) {
+        PyArrayObject *bools = (PyArrayObject *)private;
+        is_right = are_zero_or_one(PyArray_DATA(bools), PyArray_SIZE(bools));
+    }
+    if (is_right) {
+        new = hand_over(call, route, private);
+    }
+    else if (is_copied) {
+        PyObject *arguments[] = {leaf, array};
+        new = PyObject_Vectorcall(FIELD(route, FINISH), arguments, 2, NULL);
+    }
+    Py_XDECREF(private);
+    return new;
+}
+
 /* Follow a route in the common case, without Python; NULL without an error for what is left to `follow`. */
 static PyObject *follow_in_c(Call *call, PyObject *route, PyObject *leaf, int owned)
 {
-    PyObject *copy_of = FIELD(route, COPY_OF), *array, *new = NULL;
-    int is_copied = copy_of != Py_None, plain = 0;
-    if (is_copied) {
-        array = PyObject_CallOneArg(copy_of, leaf);
-        plain = array ? is_plain(route, array) : 0;
+    PyObject *copy_of = FIELD(route, COPY_OF), *new = NULL;
+    PyObject *array = copy_of == Py_None ? Py_NewRef(leaf) : PyObject_CallOneArg(copy_of, leaf);
+    int plain = array && array != Py_None ? is_plain(route, array) : 0;
+    int is_small = plain && PyArray_NBYTES((PyArrayObject *)array) < PyLong_AsSsize_t(FIELD(route, SMALL));
+    if (is_small && exchange_for(call, route)) {
+        new = copy_over(call, route, (PyArrayObject *)array, plain);
     }
-    else {
-        plain = is_plain(route, leaf);
-        array = plain ? private_array(route, (PyArrayObject *)leaf, owned) : Py_NewRef(Py_None);
-    }
-    if (array && array != Py_None) {
-        if (plain == 1 || (plain && are_zero_or_one((PyArrayObject *)array))) {
-            new = hand_over(call, route, array);
-        }
-        else if (is_copied) {
-            PyObject *arguments[] = {leaf, array};
-            new = PyObject_Vectorcall(FIELD(route, FINISH), arguments, 2, NULL);
-        }
+    else if (array && array != Py_None && !PyErr_Occurred()) {
+        new = take_over(call, route, leaf, array, plain, owned);
     }
     Py_XDECREF(array);
     return new;
@@ -700,8 +983,8 @@ static PyObject *visit(Call *call, PyObject *value, int unshared)
     if (handler == shared[UNCHANGED]) {
         new = Py_NewRef(value);
     }
-    else if (handler == shared[DICT] && unshared && PyDict_GET_SIZE(value) == 0) {
-        new = PyDict_New(); /* empty, as many infos are */
+    else if (handler == shared[DICT] && unshared && is_alone(call) && PyDict_GET_SIZE(value) == 0) {
+        new = Py_NewRef(value); /* empty, as many infos are, and nobody else's */
     }
     else if (handler && (PyObject *)Py_TYPE(handler) == shared[CONTAINER]) {
         new = enter(call, handler, value, unshared);
@@ -816,7 +1099,9 @@ static int are_expected(PyObject *self, PyObject *values)
         PyObject *expects = FIELD(FIELD(FIELD(self, SLOTS), i), EXPECTS), *value = FIELD(values, i);
         if (PyList_CheckExact(expects) && PyList_GET_SIZE(expects) == 2) {
             int is_known = PyList_GET_ITEM(expects, 0) == (PyObject *)Py_TYPE(value);
-            PyObject *dtype = is_known ? PyObject_GetAttr(value, FIELD(FIELD(self, SHARED), DTYPE_NAME)) : NULL;
+            PyObject *dtype = !is_known ? NULL
+                : PyArray_CheckExact(value) ? Py_NewRef(PyArray_DESCR((PyArrayObject *)value))
+                : PyObject_GetAttr(value, FIELD(FIELD(self, SHARED), DTYPE_NAME));
             are_expected = dtype && PyList_GET_ITEM(expects, 1) == dtype;
             Py_XDECREF(dtype);
         }
@@ -848,17 +1133,12 @@ static PyObject *unpack(PyObject *self, PyObject *box, PyObject *values)
 /* Convert a box; or, if no array should be made at the moment, have Python do it in another context. */
 static PyObject *run(PyObject *self, PyObject *box, int unpacks)
 {
-    int is_on = 0;
-    if (FIELD(self, IS_ON) != Py_None) {
-        PyObject *answer = PyObject_CallNoArgs(FIELD(self, IS_ON));
-        is_on = answer ? PyObject_IsTrue(answer) : -1;
-        Py_XDECREF(answer);
-    }
+    int is_on = FIELD(self, IS_ON) == Py_None ? 0 : ask(FIELD(self, IS_ON));
     if (is_on > 0) {
         PyObject *method = PyObject_GetAttrString(self, unpacks ? "unpack" : "convert");
         return PyObject_CallFunction(FIELD(FIELD(self, SHARED), GUARDED), "ONO", FIELD(self, CONTEXT), method, box);
     }
-    PyObject *value = is_on ? NULL : only_in(box);
+    PyObject *value = is_on < 0 ? NULL : only_in(box);
     if (value == NULL || unpacks) {
         return value ? unpack(self, box, value) : NULL;
     }
@@ -933,195 +1213,6 @@ static PyType_Slot walker_type_slots[] = {
 
 static PyType_Spec walker_spec = {
     "arrayferry._core._speedups.Walker", 0, 0, Py_TPFLAGS_DEFAULT, walker_type_slots};
-
-
-/* ---- arrays of a framework whose memory NumPy can see ------------------------------------------- */
-
-/* The DLTensor, the DLManagedTensorVersioned and the DLPackExchangeAPI of DLPack 1.3. */
-typedef struct {
-    void *data;
-    int32_t device_type, device_id, ndim;
-    uint8_t code, bits;
-    uint16_t lanes;
-    int64_t *shape, *strides;
-    uint64_t byte_offset;
-} Tensor;
-
-typedef struct Managed {
-    uint32_t major, minor;
-    PyObject *array;
-    void (*release)(struct Managed *);
-    uint64_t flags;
-    Tensor tensor;
-} Managed;
-
-typedef struct {
-    uint32_t major, minor;
-    void *older, *allocate, *export;
-    int (*take)(Managed *, PyObject **);
-    int (*borrow)(PyObject *, Tensor *);
-} Exchange;
-
-#if PY_VERSION_HEX < 0x030D0000
-#define Py_IsFinalizing _Py_IsFinalizing
-#endif
-#define EXCHANGE_NAME "dlpack_exchange_api"
-#define ON_CPU 1
-
-/* What the functions for a framework's arrays hold: their type; its table of functions, or None; whether an
- * array's values differ from its memory, and whether a mode is on that replaces new arrays; how it reads, takes
- * apart and makes arrays itself; and an array's memory, and the address of that. */
-enum { CLASS, EXCHANGE, IS_LAZY, IS_REPLACED, SEE, ITEM, MAKE, MEMORY, ADDRESS, ARRAYS_HOLD };
-
-static const Exchange *exchange_of(PyObject *self)
-{
-    PyObject *capsule = FIELD(self, EXCHANGE);
-    const Exchange *exchange = capsule == Py_None ? NULL : PyCapsule_GetPointer(capsule, EXCHANGE_NAME);
-    return exchange && exchange->major == 1 && sizeof(npy_intp) == sizeof(int64_t) ? exchange : NULL;
-}
-
-/* Describe an array; return the number of its dtype, or -1 if it is not in C order, on the CPU, of real numbers
- * that are its memory: then the framework's own function says what is wrong, if anything is. */
-static int describe(PyObject *self, PyObject *value, Tensor *tensor)
-{
-    static const char *const letters[] = {"bh i   q", "BH I   Q", " e f   d"}; /* by DLPack's code, and bytes */
-    const Exchange *exchange = (PyObject *)Py_TYPE(value) == FIELD(self, CLASS) ? exchange_of(self) : NULL;
-    int64_t step = 1;
-    int is_plain = exchange && exchange->borrow && exchange->borrow(value, tensor) == 0
-        && tensor->device_type == ON_CPU && tensor->code <= 2 && tensor->bits >= 8 && tensor->bits <= 64
-        && tensor->lanes == 1 && tensor->data;
-    for (int axis = is_plain ? tensor->ndim : 0; axis--; step *= tensor->shape[axis]) {
-        is_plain = is_plain && (tensor->strides[axis] == step || tensor->shape[axis] == 1);
-    }
-    PyObject *is_lazy = is_plain ? PyObject_CallOneArg(FIELD(self, IS_LAZY), value) : NULL;
-    Py_XDECREF(is_lazy);
-    if (is_lazy != Py_False) {
-        PyErr_Clear();
-        return -1;
-    }
-    char format[] = {letters[tensor->code][tensor->bits / 8 - 1], 0};
-    tensor->data = (char *)tensor->data + tensor->byte_offset;
-    return number_of(format);
-}
-
-/* Whether so many bytes are within the memory of an array. */
-static int is_there(PyObject *self, PyObject *value, const void *data, size_t bytes)
-{
-    PyObject *memory = PyObject_CallOneArg(FIELD(self, MEMORY), value);
-    PyObject *address = memory ? PyObject_CallOneArg(FIELD(self, ADDRESS), memory) : NULL;
-    int is_there = 0;
-    if (address) {
-        size_t first = (size_t)data, start = PyLong_AsSize_t(address), length = (size_t)PyObject_Size(memory);
-        is_there = !PyErr_Occurred() && start && start <= first && first - start + bytes <= length;
-    }
-    Py_XDECREF(memory);
-    Py_XDECREF(address);
-    return is_there;
-}
-
-/* What NumPy sees of an array; None if in doubt: the framework's own `read` then says what is wrong, if anything
- * is. */
-static PyObject *view_array(PyObject *self, PyObject *value)
-{
-    Tensor tensor;
-    PyObject *view;
-    int number = describe(self, value, &tensor);
-    if (number < 0) {
-        view = PyObject_CallOneArg(FIELD(self, SEE), value);
-    }
-    else {
-        view = PyArray_SimpleNewFromData(tensor.ndim, (npy_intp *)tensor.shape, number, tensor.data);
-        if (view && PyArray_SetBaseObject((PyArrayObject *)view, Py_NewRef(value)) < 0) {
-            Py_CLEAR(view);
-        }
-    }
-    PyArrayObject *array = view ? plain_array(view) : NULL;
-    if (array && is_there(self, value, PyArray_DATA(array), (size_t)PyArray_NBYTES(array))) {
-        return view;
-    }
-    Py_XDECREF(view);
-    return none_if_refused();
-}
-
-static PyObject *copy_array(PyObject *self, PyObject *value)
-{
-    PyObject *view = view_array(self, value);
-    if (view && view != Py_None) {
-        Py_SETREF(view, copy_plain((PyArrayObject *)view));
-    }
-    return view;
-}
-
-/* The number in an array of one. Of memory that was freed, the address is an offset: a small number. */
-static PyObject *item_of(PyObject *self, PyObject *value)
-{
-    Tensor tensor;
-    int64_t item;
-    if (describe(self, value, &tensor) != NPY_INT64 || tensor.ndim) {
-        return PyObject_CallOneArg(FIELD(self, ITEM), value);
-    }
-    if ((size_t)tensor.data >> 40 == 0 && !is_there(self, value, tensor.data, sizeof(item))) {
-        return none_if_refused();
-    }
-    memcpy(&item, tensor.data, sizeof(item));
-    return PyLong_FromLongLong(item);
-}
-
-/* Called on whatever thread a framework's array dies, and even after the interpreter, which stops threads
- * that ask for the GIL while it ends. */
-static void release(Managed *managed)
-{
-    if (Py_IsInitialized() && !Py_IsFinalizing()) {
-        PyGILState_STATE state = PyGILState_Ensure();
-        Py_DECREF(managed->array);
-        PyGILState_Release(state);
-    }
-    PyMem_RawFree(managed);
-}
-
-/* Make a framework's array on the memory of one of NumPy. */
-static PyObject *take_array(PyObject *self, PyObject *value)
-{
-    static const char kinds[] = "iuf--cb"; /* those of NumPy, in the order of DLPack's codes */
-    PyArrayObject *array = plain_array(value);
-    const Exchange *exchange = array && PyArray_ISWRITEABLE(array) ? exchange_of(self) : NULL;
-    PyObject *mode = exchange ? PyObject_CallNoArgs(FIELD(self, IS_REPLACED)) : Py_NewRef(Py_True), *new = NULL;
-    int is_replaced = mode ? PyObject_IsTrue(mode) : -1;
-    Py_XDECREF(mode);
-    if (is_replaced) {
-        return is_replaced < 0 ? NULL : PyObject_CallOneArg(FIELD(self, MAKE), value);
-    }
-    int ndim = PyArray_NDIM(array);
-    Managed *managed = PyMem_RawMalloc(sizeof(Managed) + 2 * (size_t)ndim * sizeof(int64_t));
-    if (managed == NULL) {
-        return PyErr_NoMemory();
-    }
-    int64_t *shape = (int64_t *)(managed + 1), *strides = shape + ndim, step = 1;
-    for (int axis = ndim; axis--; step *= shape[axis]) {
-        shape[axis] = PyArray_DIM(array, axis);
-        strides[axis] = step;
-    }
-    uint8_t code = (uint8_t)(strchr(kinds, PyArray_DESCR(array)->kind) - kinds);
-    uint8_t bits = (uint8_t)(PyArray_ITEMSIZE(array) * 8);
-    *managed = (Managed){1, 0, Py_NewRef(value), release, 0,
-        {PyArray_DATA(array), ON_CPU, 0, ndim, code, bits, 1, shape, strides, 0}};
-    return exchange->take(managed, &new) < 0 ? NULL : new; /* it owns what it was given, whatever happens */
-}
-
-static PyObject *arrays_of(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    static PyMethodDef functions[] = {
-        {"take", take_array, METH_O, "Return an array on the memory of one of NumPy."},
-        {"item", item_of, METH_O, "Return the number in an array of one; None where in doubt."},
-        {"copy", copy_array, METH_O, "Return a copy as a NumPy array; None where in doubt."},
-        {"view", view_array, METH_O, "Return a view as a NumPy array; None where in doubt."}};
-    if (PyTuple_GET_SIZE(args) != ARRAYS_HOLD || !PyType_Check(FIELD(args, CLASS))
-        || !(FIELD(args, EXCHANGE) == Py_None || PyCapsule_IsValid(FIELD(args, EXCHANGE), EXCHANGE_NAME))) {
-        return PyErr_Format(PyExc_TypeError, "it takes a type, a capsule, and %d functions", ARRAYS_HOLD - 2);
-    }
-    return Py_BuildValue("NNNN", PyCFunction_New(&functions[0], args), PyCFunction_New(&functions[1], args),
-        PyCFunction_New(&functions[2], args), PyCFunction_New(&functions[3], args));
-}
 
 /* ---- the most common actions as members of the action space ------------------------------------- */
 

@@ -62,7 +62,7 @@ class Delivery:
         """
         dtype = array.dtype
         if cast is None and dtype.num in self._as_is and dtype.isnative:
-            if not owned:
+            if not owned or array.nbytes < self.target.small:
                 array = ownership.private_copy(array, dtype, self.target.alignment)
             return self.take(array, source)
         if (cast := cast or self.cast_of(dtype)) is None:

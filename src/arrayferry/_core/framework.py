@@ -90,6 +90,8 @@ class Target(NamedTuple):
         share: `(ndarray)` to an array on the same memory; None if there is no such thing.
         needs: what memory must not be to be shared, besides byte-swapped: `"read-only"`, `"not-contiguous"`
             and other codes of `ownership.OBSTACLES`.
+        small: the bytes up to which private memory is copied once more instead of taken over, because that is
+            faster.
         alignment: the bytes to which large private copies are aligned, if it takes over only aligned memory.
         within: `(array, dtype name or None)` to a private copy of one of the framework's own arrays, on this
             device, made in the order in which the framework works on it; None if it has no counterpart.
@@ -111,6 +113,7 @@ class Target(NamedTuple):
     from_bits: Callable[[Any, str], Any] | None = None
     share: Callable[[Array], Any] | None = None
     needs: tuple[str, ...] = ()
+    small: int = 0
     alignment: int = 0
     within: Callable[[Any, str | None], Any] | None = None
     holds: Callable[[Any], bool] = lambda array: True

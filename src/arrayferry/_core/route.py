@@ -44,6 +44,7 @@ class Route(NamedTuple):
         refusal: `(array, error)` to the error to raise when `take` raised.
         as_is: by the number of a dtype: 1 if `take` accepts it as it is, 2 if only bytes of 0 and 1.
         copy: as for `Converter`.
+        small: as in `Target`.
         large: from this many bytes on, copies are aligned, by `follow`; None if they never are.
     """
 
@@ -58,6 +59,7 @@ class Route(NamedTuple):
     refusal: Callable[[Any, Exception], Exception] | None = None
     as_is: bytes = b""
     copy: bool | None = None
+    small: int = 0
     large: int | None = None
 
     def __call__(self, leaf: Any, owned: bool) -> Any:
@@ -90,6 +92,7 @@ class Routes(Delivery):
             "refusal": self.refusal,
             "as_is": bytes(numbers.get(number, 0) for number in range(64)),
             "copy": copy,
+            "small": 0 if self.shares else target.small,
             "large": ownership.LARGE if target.alignment else None,
         }
         steps = "numpy", framework.name

@@ -23,6 +23,7 @@ REASONS: dict[str, str] = {
     "container-held": "others may hold the container it is in",
     "held": "{holder} it",
     "device": "it goes to {to.device_name}",
+    "small": "it is small, and a copy is faster than taking it over",
     "alignment": "{to.framework.name} takes over only memory that is aligned to {to.target.alignment} bytes",
     "own-memory": "{to.framework.name} allocates its own memory",
     "no-view": "NumPy cannot see its memory",
@@ -87,6 +88,8 @@ def reason_to_copy(converter: Converter, route: Any, array: Any, references: int
         return "container-held"
     if references > ownership.unshared:
         return "held"
+    if array.nbytes < target.small:
+        return "small"
     if converter.device is not None:
         return "device"
     return "alignment" if target.alignment else "own-memory"

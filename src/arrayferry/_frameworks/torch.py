@@ -41,6 +41,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
+# To free memory that torch was given takes the GIL, which torch has just given up; a copy beside the array's
+# description is freed without it. From so many bytes on, copying takes longer.
+_SMALL = 4096
+
+
 @contextmanager
 def _one_thread() -> Iterator[None]:
     threads = torch.get_num_threads()
@@ -86,6 +91,7 @@ class Torch(Framework):
             result_type=torch.Tensor if on_cpu else None,
             from_bits=(lambda bits, name: bits.view(getattr(torch, name))) if on_cpu else None,
             share=take if on_cpu else None,
+            small=_SMALL if on_cpu and _exchange() is not None else 0,
             needs=STRIDED,
             within=partial(copy_to, device),
             holds=partial(is_on, device),
@@ -125,18 +131,29 @@ class Torch(Framework):
         return ("cpu", *names)
 
 
+def _count_modes() -> Any:
+    return getattr(torch._C, "_len_torch_dispatch_stack", None)
+
+
+def _exchange() -> Any:
+    """Return DLPack's table of C functions, since torch 2.10; None if it cannot be used.
+
+    It makes real tensors even in modes that replace them, such as FakeTensorMode, so they have to be counted.
+    """
+    is_usable = speedups is not None and _count_modes() is not None
+    return getattr(torch.Tensor, "__dlpack_c_exchange_api__", None) if is_usable else None
+
+
 @cache
 def _ways() -> tuple[Any, Any, Any, Any]:
     """Return functions that make a tensor of an array, read a number, copy and view."""
     if speedups is None:
         return torch.from_numpy, _item, None, None
-    # The table, since torch 2.10, makes real tensors even in modes that replace them, such as FakeTensorMode.
-    count_modes = getattr(torch._C, "_len_torch_dispatch_stack", None)
     ways: tuple[Any, Any, Any, Any] = speedups.arrays_of(
         torch.Tensor,
-        getattr(torch.Tensor, "__dlpack_c_exchange_api__", None) if count_modes else None,
+        _exchange(),
         torch.Tensor.is_neg,
-        count_modes,
+        _count_modes(),
         torch.Tensor.numpy,
         _item,
         torch.from_numpy,
