@@ -175,17 +175,14 @@ def cast_for(dtype: np.dtype[Any], available: frozenset[str], wanted: str | None
     >>> cast_for(np.dtype("int64"), frozenset({"int32", "float32"}), wanted="float32")
     Cast(dtype=dtype('float32'), same=False, check=False, halves=False)
     """
-    if dtype.name in available and wanted is None:
-        return _cast(dtype, np.dtype(dtype.name) if dtype.name in STANDARD else dtype.newbyteorder("="))
-    rung = next_available(wanted or dtype.name, available)
-    if rung not in available:
+    name = next_available(wanted or dtype.name, available)
+    if name not in available:
         return None
-    return _cast(dtype, numpy_dtype(rung), check=rung != wanted and not can_hold(rung, dtype))
-
-
-def _cast(old: np.dtype[Any], new: np.dtype[Any], check: bool = False) -> Cast:
+    new = numpy_dtype(name) if name in _LADDERS else dtype  # such as int4, which only its own framework has
     # Also by number: NumPy has two equal dtypes where two C types are the same, such as int64 and longlong.
-    return Cast(new, old == new and old.num == new.num, check, check and (old.name, new.name) in _HALVES)
+    same = dtype == new and dtype.num == new.num
+    check = name != wanted and not can_hold(name, dtype)
+    return Cast(new, same, check, halves=check and (dtype.name, name) in _HALVES)
 
 
 def next_available(name: str, available: frozenset[str]) -> str:

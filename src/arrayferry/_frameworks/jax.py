@@ -317,8 +317,7 @@ def _has_values(array: Any) -> bool:
     """Return False for a typed PRNG key, which only JAX has; raise for what stands for an array."""
     refuse_if_forked()
     if isinstance(array, jax.core.Tracer):
-        inside = "to step an environment inside of jit, use arrayferry.in_jit"
-        hint = f"convert outside of jit, grad and vmap; {inside}"
+        hint = "convert outside of jit, grad and vmap; to step an environment there, use arrayferry.in_jit"
         raise UnsupportedError("a JAX tracer has no values yet", hint)
     if not isinstance(array, jax.Array):
         raise UnsupportedError("a jax.Ref is a reference, not a value", "convert what it holds: ref[...]")
