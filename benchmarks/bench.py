@@ -1,7 +1,8 @@
 """How much conversion adds to a step: `make bench`. It prints tables, and saves a JSON file and plots.
 
 All rivals of a work run in one process, lap by lap in turn, and the fastest lap of each counts: the
-machine's noise only ever adds. A rival's overhead is its time less that of the bare environment.
+machine's noise only ever adds. A rival's overhead is its time less that of the bare environment. The spread
+of a ratio is the lowest and the highest that every third lap alone would give.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 import plots
 import sizes
-from measure import measure
+from measure import measure, measure_laps
 from rich import box
 from rich.console import Console
 from rich.progress import Progress
@@ -29,7 +30,14 @@ from works import BARE, BY_HAND, OURS, THEIRS, WORKS, cartpole
 # What the rivals are installed as.
 _LIBRARIES = "numpy torch jax gymnasium stable-baselines3 tianshou ray torchrl".split()
 _BEGIN, _END = "<!-- made by benchmarks/bench.py: begin -->", "<!-- end -->"
-_COLUMNS = (BY_HAND, THEIRS, OURS, "Gymnasium / arrayferry", "arrayferry / by hand")
+_COLUMNS = (
+    BY_HAND,
+    THEIRS,
+    OURS,
+    "Gymnasium / arrayferry",
+    "arrayferry / by hand",
+    "spread of the last ratio",
+)
 _NOT_MEASURED = "GPUs; what a step costs in your environment (arrayferry bench YOUR_ENV measures that)"
 
 
@@ -50,42 +58,58 @@ def _cpu() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def overheads(laps: int, seconds: float, only: str, console: Console) -> dict[str, dict[str, float]]:
-    """Microseconds a step over the bare environment, of each rival in each work."""
-    results = {}
+def overheads(laps: int, seconds: float, only: str, console: Console) -> dict[str, Any]:
+    """Microseconds a step over the bare environment, of each rival in each work; and spreads of ratios."""
+    results, spreads = {}, {}
     works = {name: work for name, work in WORKS.items() if only.lower() in name.lower()}
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("measuring", total=len(works))
         for name, work in works.items():
             progress.update(task, description=name)
-            best = measure(work(), laps, seconds)
-            results[name] = {rival: (best[rival] - best[BARE]) * 1e6 for rival in best if rival != BARE}
+            times = measure_laps(work(), laps, seconds)
+            results[name] = over_bare(times)
+            thirds = [over_bare({rival: each[i::3] for rival, each in times.items()}) for i in range(3)]
+            spreads[name] = sorted(_ratios(us)[-1] for us in thirds)
             progress.advance(task)
-    return results
+    return {"overhead": results, "spread": spreads}
 
 
-def show(results: dict[str, dict[str, float]], console: Console) -> None:
+def over_bare(times: dict[str, list[float]]) -> dict[str, float]:
+    """Microseconds that the fastest lap of each rival adds to that of the bare environment."""
+    bare = min(times[BARE])
+    return {rival: (min(each) - bare) * 1e6 for rival, each in times.items() if rival != BARE}
+
+
+def show(results: dict[str, Any], console: Console) -> None:
     """The table of ratios, and the other libraries."""
     title = "overhead over the bare environment, microseconds a step"
     table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("work")
     for column in _COLUMNS:
         table.add_column(column, justify="right")
-    for name, us in results.items():
-        table.add_row(name, *_cells(us))
+    for name, us in results["overhead"].items():
+        table.add_row(name, *_cells(us, results["spread"][name]))
     console.print(table)
-    for name, us in results.items():
+    for name, us in results["overhead"].items():
         if others := {rival: us[rival] for rival in us if rival not in (BY_HAND, THEIRS, OURS)}:
             told = ", ".join(f"{rival} {time:.1f}" for rival, time in others.items())
             console.print(f"{name}: {told}, arrayferry {us[OURS]:.1f} microseconds")
 
 
-def _cells(us: dict[str, float]) -> list[str]:
+def _ratios(us: dict[str, float]) -> list[float]:
+    """How many times as much Gymnasium adds, and how many times what is added by hand we add; if measured."""
+    theirs = [us[THEIRS] / us[OURS]] if THEIRS in us else []
+    return [*theirs, *([us[OURS] / us[BY_HAND]] if BY_HAND in us else [])] or [1.0]
+
+
+def _cells(us: dict[str, float], spread: list[float]) -> list[str]:
     """What stands in a row of the table, in the order of the columns."""
     nothing = {BY_HAND: "", THEIRS: "fails"}
     times = [f"{us[rival]:.1f}" if rival in us else nothing[rival] for rival in (BY_HAND, THEIRS, OURS)]
     less = f"{us[THEIRS] / us[OURS]:.1f}x" if THEIRS in us else ""
-    return [*times, less, f"{us[OURS] / us[BY_HAND]:.2f}x" if BY_HAND in us else ""]
+    by_hand = f"{us[OURS] / us[BY_HAND]:.2f}x" if BY_HAND in us else ""
+    between = f"{spread[0]:.2f} to {spread[-1]:.2f}" if less or by_hand else ""
+    return [*times, less, by_hand, between]
 
 
 def publish(results: dict[str, Any]) -> None:
@@ -99,8 +123,9 @@ def publish(results: dict[str, Any]) -> None:
 
 def as_markdown(results: dict[str, Any]) -> str:
     """The table of ratios, and where it was measured."""
-    lines = [f"| work | {' | '.join(_COLUMNS)} |", "|---|--:|--:|--:|--:|--:|"]
-    lines += [f"| {' | '.join([name, *_cells(us)])} |" for name, us in results["overhead"].items()]
+    lines = [f"| work | {' | '.join(_COLUMNS)} |", "|---|--:|--:|--:|--:|--:|--:|"]
+    cells = {name: _cells(us, results["spread"][name]) for name, us in results["overhead"].items()}
+    lines += [f"| {' | '.join([name, *row])} |" for name, row in cells.items()]
     where = ", ".join(f"{key} {value}" for key, value in results["where"].items())
     measured = f"Microseconds a step, on {date.today()}: {where}."
     return "\n".join([*lines, "", measured])
@@ -123,8 +148,8 @@ def main() -> None:
     console = Console()
     where = machine()
     results: dict[str, Any] = {"where": where, "not measured": _NOT_MEASURED}
-    results["overhead"] = overheads(arguments.laps, arguments.seconds, arguments.only, console)
-    show(results["overhead"], console)
+    results |= overheads(arguments.laps, arguments.seconds, arguments.only, console)
+    show(results, console)
     if not arguments.only:
         best = measure(cartpole(), arguments.laps, arguments.seconds)
         results["CartPole-v1"] = {rival: best[rival] * 1e6 for rival in best}

@@ -29,13 +29,18 @@ def measure(
     >>> sorted(measure({"nothing": lambda: None, "something": lambda: sum(range(999))}, laps=2))
     ['nothing', 'something']
     """
+    return {name: min(times) for name, times in measure_laps(steps, laps, seconds).items()}
+
+
+def measure_laps(steps: Mapping[str, Step], laps: int, seconds: float) -> dict[str, list[float]]:
+    """Return the seconds a step of each lap of each."""
     for step in steps.values():
         lap(step, seconds)  # to warm up: compile, import, fill caches
-    best = dict.fromkeys(steps, float("inf"))
+    times: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(laps):
         for name, step in steps.items():
-            best[name] = min(best[name], lap(step, seconds))
-    return best
+            times[name].append(lap(step, seconds))
+    return times
 
 
 def lap(step: Step, seconds: float) -> float:
