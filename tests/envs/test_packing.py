@@ -42,7 +42,7 @@ def test_trees_arrive_as_they_were(split: Any, monkeypatch: pytest.MonkeyPatch) 
         "bits": np.array([np.nan, -0.0, np.inf], np.float32),
         "ints": np.array([-1, 2**31 - 1], np.int32),
         "words": np.array([2**32 - 1], np.uint32),
-        "flags": [NUMBERS.integers(2, size=5).astype(bool) for _ in range(40)],  # more than a word has bits
+        "flags": [NUMBERS.integers(2, size=5).astype(bool) for _ in range(40)],
         "flag": np.bool_(True),
         "number": np.float32(2.5),
         "nothing": np.zeros((0, 3), np.float32),
@@ -75,15 +75,14 @@ def test_typed_keys_stay_arrays_of_jax() -> None:
 @pytest.mark.parametrize(
     ("words", "place"),
     [
-        (np.zeros(4, np.uint32), (0, 5, (5,), np.dtype("int32"), 0)),
-        (np.zeros(4, np.uint32), (-1, 1, (2,), np.dtype("int32"), 0)),
-        (np.zeros(4, np.uint32), (0, 4, (3,), np.dtype("int32"), 0)),
-        (np.zeros(4, np.uint32), (0, 4, (4,), np.dtype("int64"), 0)),
-        (np.zeros(4, np.uint32), (0, 4, (4,), np.dtype(bool), 32)),
-        (np.zeros(4, np.uint32), (3, 1, (-2,), np.dtype("int32"), 0)),
+        (np.zeros(4, np.uint32), (0, 5, (5,), np.dtype("int32"))),
+        (np.zeros(4, np.uint32), (-1, 1, (2,), np.dtype("int32"))),
+        (np.zeros(4, np.uint32), (0, 4, (3,), np.dtype("int32"))),
+        (np.zeros(4, np.uint32), (0, 4, (4,), np.dtype("int64"))),
+        (np.zeros(4, np.uint32), (3, 1, (-2,), np.dtype("int32"))),
         (np.zeros(4, np.uint32), [0, 4]),
-        (np.zeros(4, np.float32), (0, 4, (4,), np.dtype("int32"), 0)),
-        (np.zeros(8, np.uint32)[::2], (0, 4, (4,), np.dtype("int32"), 0)),
+        (np.zeros(4, np.float32), (0, 4, (4,), np.dtype("int32"))),
+        (np.zeros(8, np.uint32)[::2], (0, 4, (4,), np.dtype("int32"))),
     ],
 )
 def test_the_c_reads_no_other_memory(words: Any, place: Any) -> None:
@@ -98,7 +97,7 @@ def test_places_that_go_away_while_they_are_read_are_not_read() -> None:
             places.clear()
             return 0
 
-    places: list[Any] = [(Index(), 1, (1,), np.dtype("float32"), 0)] * 3
+    places: list[Any] = [(Index(), 1, (1,), np.dtype("float32"))] * 3
     with suppress(TypeError, ValueError):
         assert len(_packing.from_words(np.zeros(1, np.uint32), places)) == 1
 

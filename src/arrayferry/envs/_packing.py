@@ -20,15 +20,14 @@ _LARGE = 1 << 16
 # About 40 microseconds, in which no other Python thread runs.
 _POLLS = 400
 
-# Where an array is: its first word, the word after its last, its shape and dtype, and the bit of a flag.
-Place: TypeAlias = "tuple[int, int, tuple[int, ...], np.dtype[Any], int]"
+# Where an array is: its first word, the word after its last, its shape and dtype.
+Place: TypeAlias = "tuple[int, int, tuple[int, ...], np.dtype[Any]]"
 
 
 class PackedArrays:
     """Trees of arrays on their way out of a compiled function, registered with JAX as a pytree.
 
-    Small arrays of 32-bit elements travel as the words of one array, small arrays of bools as the bits of
-    such words, and all others as they are.
+    Small arrays of bools or of 32-bit elements travel as the words of one array, all others as they are.
 
     Attributes:
         arrays: the words, and the other arrays.
@@ -48,32 +47,20 @@ class PackedArrays:
         """
         _register()
         words: list[Any] = []
-        flags: dict[tuple[int, ...], tuple[int, int, int]] = {}  # by shape: index in `words`, start, next bit
         others: list[Any] = [None]  # a placeholder for the words
         layout, end = [], 0
-        for number_of_tree, tree in enumerate(trees):
+        for number, tree in enumerate(trees):
             leaves, structure = jax.tree.flatten(tree)
             places: list[Place] = []
             apart: list[tuple[int, int]] = []
             for i, leaf in enumerate(leaves):
-                if number_of_tree >= packed or not _is_small(leaf):
+                if number < packed and _is_small(leaf):
+                    places.append((end, end + leaf.size, leaf.shape, np.dtype(leaf.dtype)))
+                    words.append(_as_words(leaf))
+                    end += leaf.size
+                else:
                     apart.append((i, len(others)))
                     others.append(leaf)
-                    continue
-                is_flag = leaf.dtype == bool
-                number, start, bit = flags.get(leaf.shape, (0, 0, 32)) if is_flag else (0, 0, 32)
-                if bit == 32:
-                    number, start, bit, end = len(words), end, 0, end + leaf.size
-                    words.append(jnp.uint32(0))
-                bits = (
-                    leaf.astype(jnp.uint32) << bit
-                    if is_flag
-                    else jax.lax.bitcast_convert_type(leaf, jnp.uint32)
-                )
-                words[number] = words[number] | bits.reshape(-1)
-                places.append((start, start + leaf.size, leaf.shape, np.dtype(leaf.dtype), bit))
-                if is_flag:
-                    flags[leaf.shape] = number, start, bit + 1
             layout.append((structure, places, apart))
         # Behind a barrier they are joined by copying memory; fused with their computation, by a slow loop.
         others[0] = jnp.concatenate(jax.lax.optimization_barrier(words))  # type: ignore[no-untyped-call]
@@ -116,6 +103,12 @@ def _register() -> None:
     )
 
 
+def _as_words(leaf: Any) -> Any:
+    is_flag = leaf.dtype == bool
+    words = leaf.astype(jnp.uint32) if is_flag else jax.lax.bitcast_convert_type(leaf, jnp.uint32)
+    return words.reshape(-1)
+
+
 def _is_small(leaf: Any) -> bool:
     kind = getattr(leaf.dtype, "kind", "")  # a typed key has none
     is_word = kind == "b" or (kind in ("i", "u", "f") and leaf.dtype.itemsize == 4)
@@ -124,11 +117,8 @@ def _is_small(leaf: Any) -> bool:
 
 def _from_words(words: Array, places: list[Place]) -> list[Any]:
     """Return the arrays that an array of words is made up of."""
-    pieces = [(words[start:stop].reshape(shape), dtype, bit) for start, stop, shape, dtype, bit in places]
-    return [
-        np.array(piece & (1 << bit), bool) if dtype.kind == "b" else piece.view(dtype).copy()
-        for piece, dtype, bit in pieces
-    ]
+    pieces = [(words[start:stop].reshape(shape), dtype) for start, stop, shape, dtype in places]
+    return [piece.astype(bool) if dtype.kind == "b" else piece.view(dtype).copy() for piece, dtype in pieces]
 
 
 _words = load("arrayferry.envs._words")

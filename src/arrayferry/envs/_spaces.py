@@ -14,6 +14,7 @@ from arrayferry._core.messages import with_article
 from arrayferry._frameworks.jax import jax, jnp
 from arrayferry.envs._trees import untraced
 from arrayferry.errors import UnsupportedError
+from arrayferry.spaces.structure import subspaces
 
 __all__ = ["as_action", "first_member", "gymnasium_space", "is_outside", "members_of", "space_of"]
 
@@ -81,12 +82,9 @@ def as_action(members: Any, action: Any, path: str = "action", times: Any = 0) -
             raise gym.error.InvalidAction(f"{path}: {action!r} is not a dict of {', '.join(members)}")
         return {key: as_action(one, action[key], f"{path}[{key!r}]", times) for key, one in members.items()}
     if isinstance(members, tuple):
-        if not hasattr(action, "__len__"):
+        if not hasattr(action, "__len__") or len(action) != len(members):
             raise gym.error.InvalidAction(f"{path}: {action!r} is not a tuple of {len(members)}")
-        if len(action) != len(members):
-            raise gym.error.InvalidAction(f"{path}: {len(action)} parts arrived, {len(members)} are expected")
-        pairs = enumerate(zip(members, action))
-        return tuple(as_action(*pair, f"{path}[{i}]", times) for i, pair in pairs)
+        return tuple(as_action(one, action[i], f"{path}[{i}]", times) for i, one in enumerate(members))
     if isinstance(action, (int, np.integer)) and members.shape == () and members.dtype.kind in "iu":
         limits = np.iinfo(members.dtype)
         if limits.min <= action <= limits.max:
@@ -100,9 +98,10 @@ def as_action(members: Any, action: Any, path: str = "action", times: Any = 0) -
     if not np.can_cast(array.dtype, members.dtype, "same_kind"):
         raise gym.error.InvalidAction(f"{path}: {array.dtype} arrived, {members.dtype} is expected")
     cast = array.astype(members.dtype)
-    fits: Any = cast.dtype.kind not in "iu" or cast == array
-    if not (np.all(fits) or (np.asarray(fits).T | (np.asarray(times) < 0)).all()):
-        raise gym.error.InvalidAction(f"{path}: a value does not fit {members.dtype}")
+    if cast.dtype.kind in "iu":
+        fits = np.equal(cast, array)
+        if not (fits.all() or (fits.T | (np.asarray(times) < 0)).all()):
+            raise gym.error.InvalidAction(f"{path}: a value does not fit {members.dtype}")
     return cast
 
 
@@ -114,14 +113,11 @@ def space_of(array: Any, like: spaces.Space[Any] | None = None, path: str = "obs
         like: the space that the package declares; it is used where its members match.
         path: what the observation is called in messages.
     """
-    if isinstance(array, dict):
-        parts = like.spaces if isinstance(like, spaces.Dict) else {}
-        places = {key: f"{path}[{key!r}]" for key in array}
-        return spaces.Dict({key: space_of(array[key], parts.get(key), places[key]) for key in array})
-    if isinstance(array, (tuple, list)):
-        of: Any = like.spaces if isinstance(like, spaces.Tuple) else ()
-        of = of if len(of) == len(array) else [None] * len(array)
-        return spaces.Tuple([space_of(*pair, f"{path}[{i}]") for i, pair in enumerate(zip(array, of))])
+    if isinstance(array, (dict, tuple, list)):
+        items = array.items() if isinstance(array, dict) else enumerate(array)
+        parts = subspaces(like)
+        made: Any = {key: space_of(part, parts.get(key), f"{path}[{key!r}]") for key, part in items}
+        return spaces.Dict(made) if isinstance(array, dict) else spaces.Tuple([*made.values()])
     dtype: Any = getattr(array, "dtype", type(array).__qualname__)
     kind = getattr(dtype, "kind", "")  # a typed key has none
     if kind and like is not None and like.shape == array.shape:

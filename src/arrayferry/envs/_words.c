@@ -5,18 +5,17 @@
 #define NPY_TARGET_VERSION NPY_1_25_API_VERSION
 #include <numpy/arrayobject.h>
 
-/* The array stored in some 32-bit words. `place` has its first word, the one after its last, its shape, its
- * dtype, and, for bools, the bit that each word holds them in. */
+/* The array stored in some 32-bit words. `place` has its first word, the one after its last, its shape and its
+ * dtype. */
 static PyObject *array_at(PyArrayObject *words, PyObject *place)
 {
     Py_ssize_t start, stop;
-    int bit;
     PyArray_Dims shape = {NULL, 0};
     PyArray_Descr *dtype;
     PyObject *new = NULL;
-    if (PyArg_Parse(place, "(nnO&O!i)", &start, &stop, PyArray_IntpConverter, &shape, &PyArrayDescr_Type,
-            &dtype, &bit)) {
-        if (0 <= start && start <= stop && stop <= PyArray_SIZE(words) && 0 <= bit && bit < 32
+    if (PyArg_Parse(place, "(nnO&O!)", &start, &stop, PyArray_IntpConverter, &shape, &PyArrayDescr_Type,
+            &dtype)) {
+        if (0 <= start && start <= stop && stop <= PyArray_SIZE(words)
             && PyArray_MultiplyList(shape.ptr, shape.len) == stop - start
             && (dtype->type_num == NPY_BOOL || PyDataType_ELSIZE(dtype) == 4)) {
             Py_INCREF(dtype);
@@ -37,7 +36,7 @@ static PyObject *array_at(PyArrayObject *words, PyObject *place)
         return new;
     }
     for (Py_ssize_t i = 0; i < stop - start; i++) {
-        to[i] = (npy_bool)(from[i] >> bit & 1);
+        to[i] = from[i] != 0;
     }
     return new;
 }
