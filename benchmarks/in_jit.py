@@ -111,7 +111,7 @@ def compiled_with_policy(num_envs: int, steps: int, via_io_callback: bool) -> La
 
 def empty(num_envs: int, actions: Any) -> Lap:
     """Call a function that does nothing, with the arrays of a step."""
-    declared = [STATE, *Host(make(num_envs), (), False).leaves]
+    declared = [STATE, *Host(make(num_envs), {}, False).values.leaves]
 
     def step(state: Any, action: Any) -> Any:
         new, *rest = by_buffers(lambda *arrays: None, declared, state, action)

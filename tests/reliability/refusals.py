@@ -26,7 +26,7 @@ from arrayferry._boundary.autoreset import step_with_autoreset
 from arrayferry._boundary.observations import stack_final
 from arrayferry._boundary.seeds import process_seed
 from arrayferry._core import registry, type_cache
-from arrayferry._in_jit.declared import part_of_example, part_of_space
+from arrayferry._in_jit.declared import Declared, like_example, like_space
 from arrayferry._in_jit.host import Host
 from arrayferry._in_jit.turns import STATE
 from arrayferry.envs import (
@@ -452,8 +452,8 @@ def _on_host(obs: Any, states: int = 1) -> Call:
     def call() -> None:
         env = _Odd(obs, 1.0, False, False, {})
         env.observation_space = gym.spaces.Box(-9, 9, (2,), np.int32 if obs.dtype.kind == "i" else np.float32)
-        host = Host(env, (), False)
-        outs = [np.zeros(leaf.shape, leaf.dtype) for leaf in (STATE, *host.leaves)]
+        host = Host(env, {}, False)
+        outs = [np.zeros(leaf.shape, leaf.dtype) for leaf in (STATE, *host.values.leaves)]
         for _ in range(states):
             host.step(outs, np.array([host._number, 0, host._turns.calls]), np.array(0))
         host.step(outs, outs[0] - np.uint32([states == 0, 0, 1]), np.array(0))
@@ -473,11 +473,14 @@ def _in_jit_without_jax() -> Any:
 IN_JIT: dict[str, Call] = {
     "in_jit(env) without JAX": _in_jit_without_jax,
     "in_jit(an environment that observes text)": lambda: arrayferry.in_jit(_WithText()),
-    'in_jit(env, info=("lives",)), which has none': lambda: arrayferry.in_jit(
-        gym.make("CartPole-v1"), info=("lives",)
+    'in_jit(env, info=("lives",))': lambda: arrayferry.in_jit(
+        gym.make("CartPole-v1"),
+        info=("lives",),  # type: ignore[arg-type]
     ),
     "in_jit(env, info=...) of a text": lambda: arrayferry.in_jit(_single(), info={"where": "north"}),
-    'in_jit(env, info="final_obs") without autoreset': lambda: arrayferry.in_jit(_single(), info="final_obs"),
+    'in_jit(env, info={"final_obs": ...}) without autoreset': lambda: arrayferry.in_jit(
+        _single(), info={"final_obs": 0.0}
+    ),
     "in_jit(vector environment that nobody resets)": lambda: arrayferry.in_jit(_walk(2, "Disabled")),
     "in_jit(vector environment, autoreset=True), which resets in the next step": lambda: arrayferry.in_jit(
         gym.make_vec("CartPole-v1", 2, "sync"), autoreset=True
@@ -505,10 +508,12 @@ IN_JIT: dict[str, Call] = {
     "a state of another environment": _on_host(np.zeros(2, "float32"), 0),
     "an observation of another shape than its space's": _on_host(np.zeros(3, "float32")),
     "an observation that lacks a part of its space": lambda: list(
-        part_of_space("obs", gym.spaces.Dict(a=gym.spaces.Discrete(2))).flatten({})
+        Declared("obs", like_space("obs", gym.spaces.Dict(a=gym.spaces.Discrete(2)))).flatten({})
     ),
     "an info that lacks a part of its example": lambda: list(
-        part_of_example('info["episode"]', {"r": 0.0}).flatten({"l": 3})
+        Declared("info", like_example("info", {"episode": {"r": 0.0}}), is_whole=False).flatten(
+            {"episode": {"l": 3}}
+        )
     ),
     "an int64 that does not fit JAX's int32": _on_host(np.array([0, 2**40])),
 }

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -17,7 +16,7 @@ from arrayferry._frameworks.jax import jax
 from arrayferry.errors import NarrowingError, UnsupportedError
 from arrayferry.spaces.structure import subspaces
 
-__all__ = ["Array", "Leaf", "Part", "alone", "joined", "part_of_array", "part_of_example", "part_of_space"]
+__all__ = ["Array", "Declared", "Leaf", "leaf_of", "like_example", "like_space"]
 
 Array = np.ndarray[Any, Any]
 Writer = Callable[[Array, Any], None]
@@ -25,7 +24,8 @@ Writer = Callable[[Array, Any], None]
 _SAFE = 3e38  # a Python float below this rounds to a finite float32
 
 
-class Leaf(NamedTuple):
+@dataclass(frozen=True)
+class Leaf:
     """An array whose shape and dtype are declared in advance."""
 
     path: str
@@ -83,94 +83,71 @@ class Leaf(NamedTuple):
         return canonical_bools(new) if new.dtype.kind == "b" else new
 
 
-class Part(NamedTuple):
-    """One of the values of a step: its leaves, how to find them in a value, and how to put them together."""
+class Declared:
+    """Values of one form, which compiled code sees as a list of leaves.
 
-    leaves: list[Leaf]
-    flatten: Callable[[Any], Iterable[Any]]
-    build: Callable[[Iterator[Any]], Any]
+    Args:
+        path: what the value is called in messages.
+        form: dicts and tuples with a `Leaf` in place of each array.
+        is_whole: whether values have no parts besides these.
 
+    Attributes:
+        form: as it was given.
+        leaves: the leaves of the form, in JAX's order.
+        build: returns the value that has certain leaves.
+    """
 
-def alone(value: Any) -> tuple[Any]:
-    """Return the leaves of a value that is itself a leaf."""
-    return (value,)
+    def __init__(self, path: str, form: Any, *, is_whole: bool = True) -> None:
+        self.form, self._path, self._is_whole = form, path, is_whole
+        structure: Any
+        self.leaves, structure = jax.tree.flatten(form)
+        self.build = structure.unflatten
 
+    def flatten(self, value: Any) -> Iterator[Any]:
+        """Yield the leaves of a value; refuse one of another form."""
+        return self._flatten(self.form, value, self._path)
 
-def part_of_array(path: str, shape: tuple[int, ...], dtype: Any) -> Part:
-    """Declare an array."""
-    return Part([Leaf(path, shape, _jax_dtype(dtype))], alone, next)
-
-
-def joined(
-    parts: Mapping[Any, Part], flatten: Callable[[Any], Iterable[Any]], make: Callable[[Any], Any] = dict
-) -> Part:
-    """Declare values by their keys; `make` makes a container of pairs of keys and values."""
-    leaves = [leaf for part in parts.values() for leaf in part.leaves]
-    return Part(leaves, flatten, lambda rest: make([(key, part.build(rest)) for key, part in parts.items()]))
-
-
-def part_of_example(path: str, *examples: Any) -> Part:
-    """Declare values with at least the parts of the first example, in dtypes that hold all examples."""
-    form: Any
-    keyed, form = jax.tree_util.tree_flatten_with_path(examples[0])
-    paths = [path + jax.tree_util.keystr(keys) for keys, _ in keyed]
-    finders = [[_finder(key) for key in keys] for keys, _ in keyed]
-
-    def flatten(value: Any) -> Iterator[Any]:
-        for where, steps in zip(paths, finders):
-            found = value
-            try:
-                for find in steps:
-                    found = find(found)
-            except (LookupError, TypeError, AttributeError):
-                hint = "return it in every step, or no info of this name"
-                raise UnsupportedError(f"not in {value!r:.80}", hint, where) from None
-            yield found
-
-    leaves = []
-    for where, *values in zip(paths, *map(flatten, examples)):
-        first, *others = map(np.asarray, values)
-        dtype = np.result_type(first.dtype, *[one.dtype for one in others])
-        if not is_known(dtype):
-            raise UnsupportedError(f"{describe(first)} has no counterpart in JAX", "leave it out", where)
-        leaves.append(Leaf(where, first.shape, _jax_dtype(dtype)))
-    count = len(leaves)
-    return Part(leaves, flatten, lambda rest: jax.tree.unflatten(form, itertools.islice(rest, count)))
+    def _flatten(self, form: Any, value: Any, path: str) -> Iterator[Any]:
+        if isinstance(form, Leaf):
+            yield value
+            return
+        keys: Any
+        if isinstance(form, dict):
+            keys, fits = sorted(form), isinstance(value, Mapping) and value.keys() >= form.keys()
+        else:
+            keys, fits = range(len(form)), isinstance(value, (tuple, list)) and len(value) >= len(form)
+        if not fits or (self._is_whole and len(value) > len(keys)):
+            given = f"{len(value)} values" if isinstance(value, (tuple, list)) else describe(value)
+            given = str(list(value)) if isinstance(value, Mapping) else given
+            hint = "it must have the parts of its space" if self._is_whole else "return these in every step"
+            raise UnsupportedError(f"{given} where {list(keys)} was declared", hint, path)
+        for key in keys:
+            yield from self._flatten(form[key], value[key], path + key_text(key))
 
 
-def _finder(key: Any) -> Callable[[Any], Any]:
-    """Return a function that finds the part of a container at one of JAX's keys for it."""
-    if hasattr(key, "name"):
-        return attrgetter(key.name)
-    return itemgetter(key.key if hasattr(key, "key") else key.idx)
+def leaf_of(path: str, shape: tuple[int, ...], dtype: Any) -> Leaf:
+    """Declare an array, in the dtype that JAX has for it."""
+    return Leaf(path, shape, np.dtype(jax.dtypes.canonicalize_dtype(dtype)))
 
 
-def part_of_space(path: str, space: spaces.Space[Any]) -> Part:
-    """Declare the members of a space: a dict for `Dict`, a tuple for `Tuple`, arrays for the rest."""
+def like_space(path: str, space: spaces.Space[Any]) -> Any:
+    """Return the form of a space's members: a dict for `Dict`, a tuple for `Tuple`, a leaf for the rest."""
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
-        is_dict = isinstance(space, spaces.Dict)
-        parts = {key: part_of_space(path + key_text(key), one) for key, one in subspaces(space).items()}
-
-        def flatten(value: Any) -> Iterator[Any]:
-            if is_dict:
-                fits = isinstance(value, Mapping) and value.keys() == parts.keys()
-            else:
-                fits = isinstance(value, (tuple, list)) and len(value) == len(parts)
-            if not fits:
-                given = f"{len(value)} values" if isinstance(value, (tuple, list)) else describe(value)
-                given = str(list(value)) if isinstance(value, Mapping) else given
-                hint = "it must have the parts of its space"
-                raise UnsupportedError(f"{given} where {list(parts)} was declared", hint, path)
-            for key, part in parts.items():
-                yield from part.flatten(value[key])
-
-        make: Any = dict if is_dict else lambda pairs: tuple(one for _, one in pairs)
-        return joined(parts, flatten, make)
+        parts = {key: like_space(path + key_text(key), part) for key, part in subspaces(space).items()}
+        return parts if isinstance(space, spaces.Dict) else tuple(parts.values())
     if space.shape is None or space.dtype is None or isinstance(space, spaces.Text):
         hint = "wrap the environment so that it has one, and pass that to in_jit"
         raise UnsupportedError(f"{space} has no fixed shape", hint, path)
-    return part_of_array(path, space.shape, space.dtype)
+    return leaf_of(path, space.shape, space.dtype)
 
 
-def _jax_dtype(dtype: Any) -> np.dtype[Any]:
-    return np.dtype(jax.dtypes.canonicalize_dtype(dtype))
+def like_example(path: str, example: Any) -> Any:
+    """Return the form of an example: dicts, tuples for other sequences, and leaves."""
+    if isinstance(example, Mapping):
+        return {key: like_example(path + key_text(key), part) for key, part in example.items()}
+    if isinstance(example, (tuple, list)):
+        return tuple(like_example(path + key_text(i), part) for i, part in enumerate(example))
+    array = np.asarray(example)
+    if not is_known(array.dtype):
+        raise UnsupportedError(f"{describe(array)} has no counterpart in JAX", "leave it out", path)
+    return leaf_of(path, array.shape, array.dtype)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -12,15 +11,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from arrayferry._boundary.autoreset import autoreset_mode_of, step_with_autoreset
-from arrayferry._in_jit.declared import (
-    Array,
-    Part,
-    alone,
-    joined,
-    part_of_array,
-    part_of_example,
-    part_of_space,
-)
+from arrayferry._frameworks.jax import jax
+from arrayferry._in_jit.declared import Array, Declared, Leaf, leaf_of, like_example, like_space
 from arrayferry._in_jit.turns import numbers, turns_of
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.structure import step_space
@@ -40,11 +32,10 @@ class Host:
     Attributes:
         obs: the declared observation.
         action: the declared action; a leaf may have another dtype, if `wrap` can cast it to the declared one.
-        parts: all values of a step, declared.
-        leaves: the leaves of all parts.
+        values: all values of a step, declared.
     """
 
-    def __init__(self, env: Any, info: tuple[str, ...] | Mapping[str, Any], autoreset: bool) -> None:
+    def __init__(self, env: Any, info: Mapping[str, Any], autoreset: bool) -> None:
         dense: Any = {"dense_final": True} if isinstance(env, VectorEnv) else {}
         self._env = env = wrap(env, "numpy", **dense)
         is_vector = isinstance(env, VectorEnv)
@@ -60,8 +51,7 @@ class Host:
             what = "this vector environment does not reset in the step that ends an episode"
             raise UnsupportedError(f"autoreset=True, but {what}", f"{with_same_step}, or leave autoreset out")
         self._resets = autoreset and not is_vector
-        self._has_final_obs = self._resets or mode is AutoresetMode.SAME_STEP
-        if "final_obs" in info and not self._has_final_obs:
+        if "final_obs" in info and not self._resets and mode is not AutoresetMode.SAME_STEP:
             how = with_same_step if is_vector else "pass autoreset=True"
             what = "there is no final_obs if the step that ends an episode does not reset"
             raise UnsupportedError(what, how, "info")
@@ -69,13 +59,16 @@ class Host:
         batch = (env.num_envs,) if is_vector else ()
         objectives = getattr(env.unwrapped, "reward_space", None)  # as in MO-Gymnasium
         rewards = batch if objectives is None else (*batch, *objectives.shape)
-        self.obs = part_of_space("obs", step_space(env, "observation_space"))
-        self.action = part_of_space("action", step_space(env, "action_space"))
-        flags = [part_of_array(name, batch, bool) for name in ("terminated", "truncated")]
-        self.parts = [self.obs, part_of_array("reward", rewards, float), *flags, self._declare_info(info)]
-        self.leaves = [leaf for part in self.parts for leaf in part.leaves]
-        self._writers = [leaf.writer() for leaf in self.leaves]
-        self._is_flat = self.obs.flatten is alone and len(self.leaves) == len(self.parts) - 1
+        self.obs = Declared("obs", like_space("obs", step_space(env, "observation_space")))
+        self.action = Declared("action", like_space("action", step_space(env, "action_space")))
+        reward = leaf_of("reward", rewards, float)
+        flags = [leaf_of(name, batch, bool) for name in ("terminated", "truncated")]
+        examples = {name: like_example(f'info["{name}"]', example) for name, example in info.items()}
+        self._info = Declared("info", examples, is_whole=False)
+        self._no_info = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self._info.form)
+        self.values = Declared("step", (self.obs.form, reward, *flags, self._info.form))
+        self._writers = [leaf.writer() for leaf in self.values.leaves]
+        self._is_flat = isinstance(self.obs.form, Leaf) and not self._info.leaves
 
     def reset(self, outs: list[Array], after: Array, seed: Array) -> None:
         """Reset, if `after` is zeros or the newest state; write the new state and the observation."""
@@ -92,8 +85,8 @@ class Host:
         """
         with self._turns.lock:
             self._turns.check(state, self._number)
-            values = self._take_step(self.action.build(iter(action)))
-            self._write(outs, values if self._is_flat else self._flatten(values))
+            values = self._take_step(self.action.build(action))
+            self._write(outs, values if self._is_flat else self._flatten(*values))
 
     def _take_step(self, action: Any) -> Any:
         if not self._resets:
@@ -109,42 +102,7 @@ class Host:
         for write, out, value in zip(self._writers, outs[1:], values):
             write(out, value)
 
-    def _flatten(self, values: tuple[Any, ...]) -> Iterator[Any]:
-        for part, value in zip(self.parts, values):
-            yield from part.flatten(value)
-
-    def _declare_info(self, info: tuple[str, ...] | Mapping[str, Any]) -> Part:
-        if isinstance(info, Mapping):
-            examples = {name: [one] for name, one in info.items()}
-        else:
-            examples = self._first_infos(info)
-        parts = {
-            name: self.obs if name == "final_obs" else part_of_example(f'info["{name}"]', *found)
-            for name, found in examples.items()
-        }
-        zeros = {
-            name: [np.zeros(leaf.shape, leaf.dtype) for leaf in part.leaves] for name, part in parts.items()
-        }
-
-        def flatten(found: dict[str, Any]) -> Iterator[Any]:
-            for name, part in parts.items():
-                yield from part.flatten(found[name]) if name in found else zeros[name]
-
-        return joined(parts, flatten)
-
-    def _first_infos(self, names: tuple[str, ...]) -> dict[str, list[Any]]:
-        """Look up the named infos in those of a first reset and step."""
-        wanted = [name for name in names if name != "final_obs"]
-        infos: list[dict[str, Any]] = []
-        if wanted:
-            space = deepcopy(step_space(self._env, "action_space"))  # its own must not be seeded
-            space.seed(0)
-            infos = [self._env.reset(seed=0)[1], self._env.step(space.sample())[-1]]
-        found = {name: [one[name] for one in infos if name in one] for name in names}
-        for name in wanted:
-            if not found[name]:
-                there = [*{**infos[0], **infos[1]}, *["final_obs"] * self._has_final_obs]
-                known = f"; there are: {', '.join(there)}" if there else ""
-                hint = f'give an example of it, info={{"{name}": ...}}{known}'
-                raise UnsupportedError(f"no info {name!r} in the first reset or step", hint, "info")
-        return found
+    def _flatten(self, obs: Any, reward: Any, terminated: Any, truncated: Any, info: Any) -> Iterator[Any]:
+        yield from self.obs.flatten(obs)
+        yield from (reward, terminated, truncated)
+        yield from self._info.flatten({**self._no_info, **info})
