@@ -589,6 +589,15 @@ def test_seeds_that_nobody_takes_are_ignored_with_a_warning():
         envs.reset(options={"at": 1})
 
 
+def test_a_reset_that_is_refused_changes_nothing():
+    envs, twin = wrap(stand_ins.Go2Env(LIMITS), "torch"), wrap(stand_ins.Go2Env(LIMITS), "torch")
+    envs.reset(), twin.reset()
+    for refused in {"options": {"at": 1}}, {"options": {"reset_mask": np.ones(4, bool)}}, {"seed": [1, 2]}:
+        with pytest.raises((UnsupportedError, OptionError)):
+            envs.reset(**refused)
+    assert_same(envs.step(actions_of(0, 4))[:4], twin.step(actions_of(0, 4))[:4])
+
+
 def test_what_only_seems_to_have_everything_is_no_simulator():
     with pytest.raises(UnsupportedError, match="is not a Gymnasium environment"):
         wrap(MagicMock(), "torch")

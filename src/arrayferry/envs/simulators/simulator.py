@@ -68,8 +68,8 @@ class Simulator:
         with nullcontext() if self.setting is None else _attribute_set(*self.setting):
             return self.env.step(actions)
 
-    def reset(self, seed: Any, options: dict[str, Any]) -> Any:
-        """Reset all environments; `reset` may take neither a seed nor options."""
+    def reset_arguments(self, seed: Any, options: dict[str, Any]) -> dict[str, Any]:
+        """Return what to pass to the simulator's `reset`, which may take neither a seed nor options."""
         given = {"seed": seed, "options": options or None}
         given = {name: value for name, value in given.items() if value is not None}
         taken = inspect.signature(self.env.reset).parameters
@@ -82,7 +82,7 @@ class Simulator:
                 f"{what}, so that {seed} is ignored: seed it where the simulator is made", UserWarning
             )
             del given[name]
-        return self.env.reset(**given)
+        return given
 
     def reset_rows(self, ids: Any, seed: Any, options: dict[str, Any]) -> Any:
         """Reset some environments, and return a batch of which only their rows are to be read."""

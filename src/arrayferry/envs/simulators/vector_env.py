@@ -149,13 +149,15 @@ class SimulatorVectorEnv(Forwarding, VectorEnv[Any, Any, Any]):
             what = f"{self.name} cannot reset only some of its environments"
             raise UnsupportedError(what, "leave reset_mask out")
         seed = self._known_seed(seed)
+        given = self._simulator.reset_arguments(seed, options)
         super().reset(seed=seed if isinstance(seed, int) else None)
         self._forget_logs()
         if mask is None:
             self._progress.obs, self._progress.is_inference = None, has_inference_tensors(self.env)
         with consistent_mode(self._progress.is_inference):
             if mask is None:
-                obs, info = batches.two_values(self.name, self._simulator.reset(seed, options), self.num_envs)
+                returned = self._simulator.env.reset(**given)
+                obs, info = batches.two_values(self.name, returned, self.num_envs)
                 self._learn_from(obs)
                 rows, self._progress.over = self._all, None
             else:
