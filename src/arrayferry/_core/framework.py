@@ -78,7 +78,7 @@ class Target(NamedTuple):
 
     Attributes:
         take: `(ndarray)` to an array; the memory is private, C-ordered and native, and may be taken over.
-        copies: whether `take` has copied the memory when it returns, so that any memory will do.
+        copies: whether `take` copies the memory, at the latest when the walk is over, so that any will do.
         dtypes: `()` to the names of the dtypes that it can hold at the moment.
         defaults: `()` to the dtype names of Python's int, float and complex.
         as_is: the names of the dtypes that `take` accepts without a cast or a check, at all times; what it

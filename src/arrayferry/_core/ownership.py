@@ -52,7 +52,7 @@ from weakref import getweakrefcount
 import numpy as np
 
 from arrayferry._core.framework import Array
-from arrayferry._core.interruptions import ignore_errors
+from arrayferry._core.interruptions import attempt
 from arrayferry._core.registry import framework_of, source_of
 from arrayferry._core.speedups import speedups
 
@@ -188,9 +188,8 @@ def have_common_memory(array: Any, other: Any) -> bool:
 
 def view_of(array: Any) -> Array | None:
     """Return an array of any framework as NumPy sees it in place; None for anything else."""
-    with ignore_errors():  # looking must not break anything, and each framework refuses in its own way
-        return None if framework_of(type(array)) is None else source_of(array).view(array)
-    return None
+    # Looking must not break anything, and each framework refuses in its own way.
+    return None if framework_of(type(array)) is None else attempt(source_of(array).view, array)
 
 
 def private_copy(array: Array, dtype: np.dtype[Any], alignment: int = 0) -> Array:
