@@ -151,11 +151,12 @@ def test_fresh_memory_is_still_taken_over(agent: str) -> None:
     addresses: list[int] = []
 
     def show(count: int) -> Any:
-        array = np.full(3, count, np.float32)
+        array = np.full(3000, count, np.float32)  # more bytes than those that are copied for torch
         addresses.append(array.ctypes.data)
         return array
 
-    env = arrayferry.wrap(Counter(show=show), agent, sanitize=True)
+    space = spaces.Box(-np.inf, np.inf, (3000,))
+    env = arrayferry.wrap(Counter(show=show, observation_space=space), agent, sanitize=True)
     obs, _ = env.reset()
     where = obs.ctypes.data if agent == "numpy" else obs.data_ptr()
     assert (where == addresses[0]) is arrayferry._core.ownership.REFCOUNTS_RELIABLE
