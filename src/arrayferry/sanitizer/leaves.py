@@ -19,7 +19,7 @@ from arrayferry._core.interruptions import ignore_errors
 from arrayferry._core.registry import decide_framework, framework_of, source_of
 from arrayferry._core.type_cache import TypeCache
 from arrayferry._core.walk import Handler, Slot, unchanged, walk
-from arrayferry.errors import FerryError, SharingError
+from arrayferry.errors import FerryError
 
 # The framework ("python" for what is not an array), the dtype or type, and the shape.
 Form: TypeAlias = "tuple[str, str, tuple[int, ...]]"
@@ -107,11 +107,10 @@ def _view(value: Any, owner: Framework | None) -> tuple[Any, bool]:
     """Return an array as NumPy sees it, or a number, or None; and whether that is the array's own memory."""
     if owner is None:
         return (value if isinstance(value, (int, float, complex, np.generic)) else None), False
-    view, in_place = None, False
-    with ignore_errors():  # deleted, without values, ...: the conversion itself will report it
-        try:
-            view, in_place = source_of(value).view(value), not owner.immutable
-        except SharingError:
+    view = ownership.view_of(value)
+    in_place = view is not None and not owner.immutable
+    if view is None:
+        with ignore_errors():  # deleted, without values, ...: the conversion itself will report it
             view = source_of(value).read(value)
     has_more = view is None or view.dtype.hasobject or isinstance(value, np.ma.MaskedArray)
     return (None, False) if has_more else (view, in_place)
