@@ -49,8 +49,7 @@ class Values:
         self._forms: dict[str, Form] = {}
 
     def look_at(self, leaves: Sequence[Leaf], obs: Any, space: spaces.Space[Any]) -> None:
-        """Look at what the environment returned."""
-        self.look_for_nan(leaves)
+        """Look at the forms of what the environment returned, and whether the observation is in its space."""
         parts = list(parts_of(space, obs))
         changeable = tuple(path for path, part, _ in parts if not has_fixed_shape(part))
         for leaf in leaves:

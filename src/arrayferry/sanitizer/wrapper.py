@@ -93,10 +93,9 @@ class Watching:
     def _look_at_results(self, box: list[Any], names: Sequence[str]) -> None:
         leaves = read(box, names)
         self._writes.returned(leaves)
+        self._values.look_for_nan(leaves)
         if names[0] == "obs":
             self._values.look_at(leaves, box[0], self._space_of(box))
-        else:
-            self._values.look_for_nan(leaves)
 
     def _space_of(self, box: list[Any]) -> Any:
         """Return the space that the observation, the first of the values in the box, should be in."""
