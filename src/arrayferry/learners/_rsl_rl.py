@@ -6,7 +6,6 @@ from math import prod
 from types import SimpleNamespace
 from typing import Any
 
-import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from rsl_rl.env import VecEnv
@@ -21,6 +20,8 @@ class TensorDictVecEnv(VecEnv):  # type: ignore[misc]  # rsl_rl has no types
     """See `rsl_rl_vec_env`."""
 
     def __init__(self, envs: VectorEnv[Any, Any, Any], device: Any, seed: int | None) -> None:
+        import torch
+
         mode, space = autoreset_mode_of(envs), envs.single_action_space
         if mode is not AutoresetMode.SAME_STEP:
             what = f"{type(envs.unwrapped).__name__} has the autoreset mode {mode}: rsl_rl takes SAME_STEP"

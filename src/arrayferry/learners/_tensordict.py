@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import tensordict
-import torch
 from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv, VectorWrapper
 
+from arrayferry._core.registry import framework_of
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.structure import subspaces
 from arrayferry.wrappers import wrap
@@ -52,7 +52,8 @@ class _TensorDicts:
 
     def _entry(self, space: spaces.Space[Any] | None, value: Any) -> Any:
         """Return a part of an observation as something that a TensorDict can hold."""
-        if isinstance(value, torch.Tensor) or tensordict.is_tensor_collection(value):
+        framework = framework_of(type(value))
+        if tensordict.is_tensor_collection(value) or (framework is not None and framework.name == "torch"):
             return value
         parts = {str(key): part for key, part in subspaces(space).items()}
         if isinstance(space, spaces.Tuple) and isinstance(value, tuple):
