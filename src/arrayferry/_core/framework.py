@@ -180,21 +180,21 @@ class Framework(ABC):
     def target(self, device: Any) -> Target:
         """Return how arrays are made on a device that `find_device` returned; None is the default one."""
 
-    def devices(self) -> Sequence[Any]:
-        """Return the framework's own device objects on this machine; none if its only device is the CPU."""
-        return ()
+    def devices(self) -> Sequence[Any] | None:
+        """Return the framework's own device objects on this machine; None if it knows only the CPU."""
+        return None
 
     def find_device(self, spec: Any) -> Any:
         """Return the framework's own device object, or raise `no_device(spec)`; None stays None."""
         if spec is None:
             return None
         devices = self.devices()
-        for device in devices:
+        if devices is None and str(spec).lower() == "cpu":
+            return None
+        for device in devices or ():
             if spec == device or str(spec) == self.device_name(device):
                 return device
-        if devices or str(spec).lower() != "cpu":
-            raise self.no_device(spec)
-        return None
+        raise self.no_device(spec)
 
     def device_name(self, device: Any) -> Any:
         """Return a name that `find_device` understands, for pickling."""
@@ -202,7 +202,8 @@ class Framework(ABC):
 
     def device_names(self) -> tuple[str, ...]:
         """Return the names of the devices on this machine."""
-        return tuple(map(self.device_name, self.devices())) or ("cpu",)
+        devices = self.devices()
+        return ("cpu",) if devices is None else tuple(map(self.device_name, devices))
 
     def no_device(self, spec: Any) -> DeviceError:
         """Return the error for a device that is unknown or not there."""

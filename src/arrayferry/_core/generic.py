@@ -46,10 +46,10 @@ class ArrayLibrary(Framework):
             share=partial(share, self._module, device),
         )
 
-    def devices(self) -> Sequence[Any]:
+    def devices(self) -> Sequence[Any] | None:
         """Return the devices that the module lists, as the standard requires."""
         info = getattr(self._module, "__array_namespace_info__", None)
-        return info().devices() if info else ()
+        return info().devices() if info else None
 
 
 framework_of_module = cache(ArrayLibrary)

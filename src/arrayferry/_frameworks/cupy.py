@@ -44,28 +44,22 @@ class CuPy(Framework):
             can_alias=lambda device_type: device_type in (2, 10),  # CUDA or ROCm, whichever it is built for
         )
 
+    def devices(self) -> list[Any]:
+        """Return the GPUs: none if CuPy is installed without a driver."""
+        try:
+            return [cupy.cuda.Device(i) for i in range(cupy.cuda.runtime.getDeviceCount())]
+        except RuntimeError:  # cudaErrorNoDevice, cudaErrorInsufficientDriver
+            return []
+
     def find_device(self, spec: Any) -> Any:
         """Return a `cupy.cuda.Device` for `1`, `"cuda:1"` or `"cuda"`, the device that is the current one."""
-        if spec is None:
-            return None
-        name = self.device_name(spec) if isinstance(spec, cupy.cuda.Device) else str(spec)
-        index = name.removeprefix("cuda").removeprefix(":")
-        if name == "cuda" and self.device_names():
+        if spec == "cuda" and self.devices():
             return cupy.cuda.Device()
-        if f"cuda:{index}" not in self.device_names():
-            raise self.no_device(spec)
-        return cupy.cuda.Device(int(index))
+        return super().find_device(f"cuda:{spec}" if isinstance(spec, int) else spec)
 
     def device_name(self, device: Any) -> str:
         """Return a name such as `"cuda:1"`."""
         return f"cuda:{device.id}"
-
-    def device_names(self) -> tuple[str, ...]:
-        """Return the names of the GPUs: none if CuPy is installed without a driver."""
-        try:
-            return tuple(f"cuda:{i}" for i in range(cupy.cuda.runtime.getDeviceCount()))
-        except RuntimeError:  # cudaErrorNoDevice, cudaErrorInsufficientDriver
-            return ()
 
 
 def copy_to(device: Any, array: Any, dtype: str | None = None) -> cupy.ndarray:
