@@ -25,7 +25,15 @@ from arrayferry.spaces.structure import has_fixed_shape
 __all__ = ["Rows"]
 
 
-class Rows(VectorEnv[Any, Any, Any]):
+class _Batch(VectorEnv[Any, Any, Any]):
+    """So many environments, whose infos are stacked."""
+
+    def add_info(self, infos: dict[str, Any], info: dict[str, Any], place: int) -> dict[str, Any]:
+        """Add the info of one environment to those of the others."""
+        return self._add_info(infos, info, place)
+
+
+class Rows(_Batch):
     """A vector environment whose workers may die, and which asks some of its environments, or all.
 
     Whatever interrupts a call (Ctrl-C, a signal handler that raises), the state that it leaves behind was
@@ -204,16 +212,16 @@ class Rows(VectorEnv[Any, Any, Any]):
 
     def _stacked_infos(self, places: Iterable[tuple[int, int]], size: int) -> dict[str, Any]:
         infos: dict[str, Any] = {}
-        stack: VectorEnv[Any, Any, Any] = self
+        batch: _Batch = self
         if size != self.num_envs:
-            stack = VectorEnv()
-            stack.num_envs = size
+            batch = _Batch()
+            batch.num_envs = size
         if not self._infos:
             return infos
         for place, row in places:  # one by one, in their order, so that the dtypes are Gymnasium's
             for info in self._infos.get(row, ()):
                 info = pickle.loads(info) if isinstance(info, bytes) else info
-                infos = stack._add_info(infos, info, place)
+                infos = batch.add_info(infos, info, place)
         return infos
 
     # ---- faults ----------------------------------------------------------------------------------------
@@ -239,7 +247,7 @@ class Rows(VectorEnv[Any, Any, Any]):
         """Replace a worker, and report the fault; raise if there were too many."""
         requests, rows = list(worker.requests), worker.rows
         self._fresh.update(rows)
-        self._replace(worker)
+        self._renew(worker)
         self._reasons.update(dict.fromkeys(rows, reason))
         for row in rows:
             self._faults_in_a_row[row] = self._faults_in_a_row.get(row, 0) + 1
@@ -255,7 +263,7 @@ class Rows(VectorEnv[Any, Any, Any]):
             else:
                 self._tell_fault(request)
 
-    def _replace(self, worker: Worker) -> None:
+    def _renew(self, worker: Worker) -> None:
         worker.replace(self._seeds)
         for row in worker.rows:
             self._asked.pop(row, None)
@@ -293,7 +301,7 @@ class Rows(VectorEnv[Any, Any, Any]):
         """Forget what is under way, and replace the workers that are in doubt."""
         for worker in self._workers:
             if worker.is_in_doubt or worker.requests:
-                self._replace(worker)
+                self._renew(worker)
         self._under_way.clear()
         self._ready.clear()
         self._failures.clear()
