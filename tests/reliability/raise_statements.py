@@ -74,7 +74,7 @@ ELSEWHERE = {
     "_frameworks/jax.py _refuse_if_elsewhere": "needs several processes",
     "_frameworks/_torch_devices.py refuse_capture": "needs a device, which `make test-with NAME=late` has",
     "_core/walk.py complete": "needs a device, which `make test-with NAME=late` has",
-    "_boundary/rows.py _plan": "needs several processes",
+    "_boundary/rows.py read": "needs several processes",
     "_boundary/seeds.py _process": "needs several processes of two frameworks",
     "_core/route.py _alias": "needs a device, which `make test-with NAME=late` has",
     "envs/dm_env.py __init__": "needs Shimmy, which `make test-with NAME=packages` has",

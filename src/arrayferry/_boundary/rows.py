@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,7 +130,7 @@ class Rows(Placement):
 
     def target(self) -> Target:
         """Return how arrays with these rows are split, and how all others are made on one device."""
-        local, put_rows = _jax.target(self.local), self._put_rows
+        local, put_rows = _jax.target(self.local), faster(self.join, self.indices)
 
         def within(array: jax.Array, dtype: str | None) -> jax.Array | None:
             is_split = self._is_split(array)
@@ -144,10 +144,6 @@ class Rows(Placement):
             within=within,
             holds=lambda array: self._is_split(array) or (not self._has_rows(array) and local.holds(array)),
         )
-
-    @cached_property
-    def _put_rows(self) -> Callable[[Array], jax.Array]:
-        return faster(self.join, self.indices)
 
     def _has_rows(self, array: Any) -> bool:
         """Return whether an array has a row for each environment of this process."""
@@ -172,43 +168,25 @@ class Rows(Placement):
         """Return this process's rows of an array with those of all processes; any other array as it is."""
         if type(array) is not array_type() or array.shape[:1] != (self.total,) or array.is_deleted():
             return array
-        if len(array.sharding.device_set) == 1 or (plan := _plan(self, array.sharding, array.shape)) is None:
+        if array.sharding.is_equivalent_to(self.sharding, array.ndim):
+            parts: list[Array] = [*map(np.asarray, map(array.addressable_data, self._positions))]
+            return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        if self.total == self.count:
             return array
-        positions, own = plan
-        parts: list[Array] = [np.asarray(array.addressable_data(position)) for position in positions]
-        rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        return rows if own is None else rows[own]
+        if not array.is_fully_replicated:
+            what = f"this process does not hold its rows of an array with {array.sharding}"
+            hint = f"let the policy return it with the sharding of its observations, {self.sharding}"
+            raise UnsupportedError(what, hint)
+        size = self.count // len(self._local_parts)
+        rows: Array = np.asarray(array).reshape(-1, size, *array.shape[1:])[self._local_parts]
+        return rows.reshape(self.count, *array.shape[1:])
+
+    @cached_property
+    def _positions(self) -> list[int]:
+        """Which of the local pieces of an array with this sharding hold this process's rows, in order."""
+        devices = self.sharding.addressable_devices_indices_map((self.total,))
+        parts = [self._parts[device] for device in devices]
+        return [parts.index(part) for part in self._local_parts]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return rows_on, (_jax.device_name(self.sharding), self.count)
-
-    @cached_property
-    def numbers(self) -> Array:
-        """The numbers of this process's rows among those of all processes."""
-        size = self.count // len(self._local_parts)
-        return np.concatenate([np.arange(part * size, (part + 1) * size) for part in self._local_parts])
-
-
-@lru_cache(1024)
-def _plan(
-    rows: Rows, sharding: jax.sharding.Sharding, shape: tuple[int, ...]
-) -> tuple[list[int], Any] | None:
-    """Return which shards of an array to read, and which of their rows, if not all; None to read it all."""
-    shards: dict[int, tuple[int, Array]] = {}
-    indices: Any = sharding.addressable_devices_indices_map(shape)
-    for position, index in enumerate(indices.values()):
-        start, stop, _ = index[0].indices(shape[0])
-        is_whole = all(part.indices(size) == (0, size, 1) for part, size in zip(index[1:], shape[1:]))
-        if is_whole:
-            shards.setdefault(start, (position, np.arange(start, stop)))
-    in_order = [shards[start] for start in sorted(shards)]
-    numbers = np.concatenate([np.arange(0), *(number for _, number in in_order)])
-    if not np.isin(rows.numbers, numbers).all():
-        if sharding.is_fully_addressable:
-            return None
-        raise UnsupportedError(
-            f"this process does not hold its rows of an array with {sharding}",
-            f"let the policy return it with the sharding of its observations, {rows.sharding}",
-        )
-    is_same = np.array_equal(numbers, rows.numbers)
-    return [position for position, _ in in_order], None if is_same else np.searchsorted(numbers, rows.numbers)
