@@ -16,8 +16,13 @@ from gymnasium.utils import RecordConstructorArgs
 from arrayferry._core.convert import Converter, Namespace, convert, convert_unregistered, leaf_tables
 from arrayferry._core.messages import refuse_choice
 from arrayferry._core.type_cache import clear_type_caches
-from arrayferry.wrappers._namespaces import module_name_to_namespace, module_namespace
-from arrayferry.wrappers.base import ArrayT, ConversionWrapper, space_property
+from arrayferry.wrappers.base import (
+    ArrayT,
+    ConversionWrapper,
+    module_name_to_namespace,
+    module_namespace,
+    space_property,
+)
 
 if TYPE_CHECKING:
     from functools import _SingleDispatchCallable

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypedDict, TypeVar
 
+import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
 from arrayferry._boundary.answers import RESET, STEP, checked
@@ -24,7 +26,6 @@ from arrayferry.envs.forwarding import actions_first
 from arrayferry.envs.hints import describe_argument, hint_for
 from arrayferry.errors import OptionError, UnsupportedError
 from arrayferry.spaces.members import to_numpy
-from arrayferry.wrappers._namespaces import module_namespace
 from arrayferry.wrappers.watch import SanitizeMode, watched
 
 __all__ = [
@@ -35,6 +36,8 @@ __all__ = [
     "SingleOptions",
     "VectorOptions",
     "known_framework",
+    "module_name_to_namespace",
+    "module_namespace",
     "space_property",
 ]
 
@@ -259,6 +262,32 @@ class ConversionWrapper(Generic[ArrayT]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+
+
+def module_namespace(xp: Namespace) -> ModuleType:
+    """Return the array API namespace of a framework, or its module if array-api-compat does not know it.
+
+    >>> module_namespace(np).__name__
+    'array_api_compat.numpy'
+    """
+    return _namespace(find_framework(xp))
+
+
+@cache
+def _namespace(framework: Framework) -> ModuleType:
+    from array_api_compat import array_namespace  # slow to import
+
+    module = framework.load()
+    try:
+        namespace: ModuleType = array_namespace(framework.target(None).take(np.zeros(0, np.float32)))
+    except TypeError:
+        return module
+    return namespace
+
+
+def module_name_to_namespace(name: str) -> ModuleType:
+    """Import a module, and return its array API namespace."""
+    return module_namespace(import_module(name))
 
 
 def known_framework(env: Any) -> tuple[Framework, Any] | None:
