@@ -1,6 +1,6 @@
 """Gymnasium's own vector environments in JAX, which are not many single ones, as they are.
 
-`wrap` would replace them, because they lose steps: see tests/envs.
+`wrap` refuses them, because they lose steps: see tests/envs.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def test_an_observation_of_an_immutable_array_is_the_agent_s_to_write(twins: Any
 
 
 def test_spaces_of_the_target(twins: Any, target: str) -> None:
-    envs = arrayferry.wrap(twins[1], target, spaces="target")
+    envs = wrappers.vector.ArrayConversion(twins[1], None, target, spaces="target")
     obs, _ = envs.reset(seed=4)
     assert envs.observation_space.contains(obs)
     action = envs.action_space.sample()
