@@ -497,7 +497,7 @@ def test_looking_does_not_keep_what_the_environment_gives_away() -> None:
     address: list[int] = []
 
     def new() -> Any:
-        array = np.zeros(64, np.float32)
+        array = np.zeros(4096, np.float32)  # more bytes than those that are copied for torch
         address.append(array.ctypes.data)
         return array
 
