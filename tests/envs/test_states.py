@@ -67,6 +67,24 @@ def test_a_rollout_comes_again(count: int | None, mode: str) -> None:
             assert roll_out(other, 40, seed=1) == first
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_mask_says_which_environments_go_on_from_it(mode: str) -> None:
+    envs = make(4, mode)
+    envs.reset(seed=3)
+    state = envs.get_state()
+    for _ in range(3):
+        envs.step(np.zeros(4, int))
+    before = envs.get_state()
+    mask = np.array([True, False, False, True])
+    envs.set_state(state, mask)
+    for new, old, now in zip(*map(jax.tree.leaves, (state, before, envs.get_state()))):
+        assert np.array_equal(np.asarray(now)[mask], np.asarray(new)[mask])
+        assert np.array_equal(np.asarray(now)[~mask], np.asarray(old)[~mask])
+    envs.set_state(before, ~mask)
+    envs.set_state(state, mask)
+    envs.step(np.zeros(4, int))
+
+
 def test_a_state_outlives_steps() -> None:
     """A step takes over the memory of the carry, and not that of a state."""
     envs = make(3)
@@ -74,7 +92,7 @@ def test_a_state_outlives_steps() -> None:
     state = envs.get_state()
     envs.set_state(state)
     envs.step(np.zeros(3, int))
-    envs.set_state(state)
+    envs.set_state(state, np.array([True, False, True]))
     envs.step(np.zeros(3, int))
     assert not any(leaf.is_deleted() for leaf in jax.tree.leaves(state))
     envs.set_state(jax.tree.map(np.asarray, state))  # as it comes back from a file
@@ -105,6 +123,14 @@ def test_other_states_are_refused(spoil: str) -> None:
     with pytest.raises(arrayferry.errors.OptionError, match="not a state of CartPoleFunctional"):
         envs.set_state(state)
     assert envs.step(np.zeros(3, int))[0].shape == (3, 4)
+
+
+def test_masks_are_checked() -> None:
+    envs = make(3)
+    envs.reset(seed=0)
+    state = envs.get_state()
+    with pytest.raises(arrayferry.errors.OptionError, match="pass 3 bools"):
+        envs.set_state(state, [True, False])
 
 
 def test_agents_that_have_left_come_back() -> None:

@@ -22,7 +22,7 @@ from arrayferry.envs._engine import Engine
 from arrayferry.envs._keys import keys_of
 from arrayferry.envs._packing import PackedArrays, read_small
 from arrayferry.envs._spaces import as_action, members_of
-from arrayferry.envs._trees import copied, untraced
+from arrayferry.envs._trees import copied, select, untraced
 
 __all__ = ["JaxEnvBase", "JaxEnv", "JaxVectorEnv"]
 
@@ -213,6 +213,18 @@ class JaxVectorEnv(JaxEnvBase, VectorEnv[Any, Any, Any]):
         begun = engine.start(keys) if leaves is None else engine.restart(leaves, keys, mask)
         obs, info = self._begin(*begun)
         return obs, masked_infos(info, (self._all if mask is None else mask, info))
+
+    def set_state(self, state: Any, mask: Any = None) -> None:
+        """Go on from a state that `get_state` has returned, in all environments, or in those of a mask.
+
+        Raises:
+            OptionError: the state is not one of as many such environments, or the mask not one for each.
+        """
+        rows = mask_of({"reset_mask": mask}, self.num_envs)
+        own = None if rows is None else self._carried("set_state() with a mask")
+        super().set_state(state)
+        if rows is not None:
+            self._leaves = select(rows, self._leaves, own)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take a step in all environments, with actions in NumPy or JAX."""
