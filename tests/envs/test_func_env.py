@@ -1,9 +1,13 @@
-"""Gymnasium's `FuncEnv`, and its vector environments, which lose steps."""
+"""Gymnasium's `FuncEnv`, and its vector environments, which lose steps by themselves."""
 
 from __future__ import annotations
 
+import copy
+import pickle
+import warnings
 from typing import Any
 
+import cloudpickle
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -18,7 +22,7 @@ pytest.importorskip("flax")
 from gymnasium.envs.phys2d.cartpole import CartPoleFunctional, CartPoleParams  # noqa: E402
 from gymnasium.envs.tabular.blackjack import BlackjackFunctional  # noqa: E402
 
-from arrayferry.envs import as_gymnasium  # noqa: E402
+from arrayferry.envs import JaxVectorEnv, as_gymnasium  # noqa: E402
 
 
 def test_steps_are_those_of_the_functions() -> None:
@@ -45,14 +49,14 @@ def test_tabular() -> None:
     assert ends == 12  # to stick ends the game
 
 
-def compiled(envs: Any) -> Any:
-    """Do what the hint says."""
-    return as_gymnasium(envs.func_env, envs.num_envs, max_episode_steps=envs.time_limit or None)
-
-
 def test_no_step_is_lost_when_another_environment_is_reset() -> None:
-    functions = gym.make_vec("phys2d/CartPole-v1", num_envs=8).func_env  # transformed for many already
-    wrapped = arrayferry.wrap(functions, "numpy", num_envs=8, autoreset_mode=AutoresetMode.NEXT_STEP)
+    envs = gym.make_vec("phys2d/CartPole-v1", num_envs=8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wrapped = arrayferry.wrap(envs, "numpy")
+    assert isinstance(wrapped.unwrapped, JaxVectorEnv)
+    assert wrapped.spec.id == "phys2d/CartPole-v1"
+    assert wrapped.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
     before, _ = wrapped.reset(seed=0)
     over = np.zeros(8, bool)
     resets = 0
@@ -69,19 +73,18 @@ def test_no_step_is_lost_when_another_environment_is_reset() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*missing AutoresetMode metadata")  # Gymnasium of its own
 def test_the_time_limit_is_kept() -> None:
-    wrapped = arrayferry.wrap(compiled(gym.make_vec("phys2d/Pendulum-v0", num_envs=2)), "numpy")
+    wrapped = arrayferry.wrap(gym.make_vec("phys2d/Pendulum-v0", num_envs=2), "numpy")
     wrapped.reset(seed=0)
     ends = [wrapped.step(np.zeros((2, 1), np.float32))[3].all() for _ in range(200)]
     assert [t for t, end in enumerate(ends, 1) if end] == [200]
 
 
-@pytest.mark.parametrize("is_wrapped", [False, True])
-def test_a_vector_that_loses_steps_is_refused(is_wrapped: bool) -> None:
-    envs = gym.make_vec("phys2d/CartPole-v1", num_envs=2)
-    envs = TransformReward(envs, lambda reward: reward) if is_wrapped else envs
-    for use in arrayferry.wrap, lambda envs, to: as_gymnasium(envs), lambda envs, to: arrayferry.in_jit(envs):
-        with pytest.raises(arrayferry.FerryError, match="discards the steps of all others"):
-            use(envs, "numpy")
+def test_a_vector_inside_of_another_wrapper_is_warned_of() -> None:
+    envs = TransformReward(gym.make_vec("phys2d/CartPole-v1", num_envs=2), lambda reward: reward)
+    with pytest.warns(UserWarning, match="discards the steps of all others"):
+        arrayferry.wrap(envs, "numpy")
+    with pytest.raises(arrayferry.FerryError, match="num_envs=3, but phys2d/CartPole-v1 is made already"):
+        arrayferry.wrap(gym.make_vec("phys2d/CartPole-v1", num_envs=2), "numpy", num_envs=3)
 
 
 def test_render() -> None:
@@ -100,3 +103,22 @@ def test_a_function_environment_on_numpy_says_what_is_wrong() -> None:
         as_gymnasium(OnNumpy())
     note = "".join(getattr(raised.value, "__notes__", [str(raised.value)]))
     assert "traced reset of OnNumpy: it must be pure JAX" in note
+
+
+@pytest.mark.parametrize("module", [pickle, cloudpickle])
+def test_a_vector_of_gymnasium_can_be_pickled(module: Any) -> None:
+    wrapped = arrayferry.wrap(gym.make_vec("phys2d/CartPole-v1", num_envs=2), "numpy")
+    wrapped.reset(seed=3)
+    for other in pickle.loads(module.dumps(wrapped)), copy.deepcopy(wrapped):
+        twin = copy.deepcopy(wrapped)
+        assert np.array_equal(other.step([0, 1])[0], twin.step([0, 1])[0])
+        assert other.spec.id == "phys2d/CartPole-v1"
+
+
+def test_as_gymnasium_takes_what_wrap_takes() -> None:
+    envs = gym.make_vec("phys2d/CartPole-v1", num_envs=2)
+    assert isinstance(as_gymnasium(envs), JaxVectorEnv)
+    with pytest.raises(
+        arrayferry.FerryError, match="max_episode_steps=3, but phys2d/CartPole-v1 is made already"
+    ):
+        as_gymnasium(envs, max_episode_steps=3)

@@ -37,6 +37,7 @@ from arrayferry.envs import (
     as_parallel,
     brax,
     dm_env,
+    func_env,
     jumanji,
     register_environment,
 )
@@ -618,6 +619,9 @@ OTHER_INTERFACES: dict[str, Call] = {
     ),
     'as_gymnasium(dm_env environment, render_mode="human")': lambda: as_gymnasium(
         type("Environment", (), {"__module__": "dm_env"})(), render_mode="human"
+    ),
+    "wrap(FunctionalJaxVectorEnv, num_envs=...)": lambda: func_env.open_fused(
+        type("FunctionalJaxVectorEnv", (), {"unwrapped": print})(), None, 4, None
     ),
     "wrap(dm_env environment, num_envs=...)": lambda: dm_env.open_with_shimmy(None, object(), None, 4, None),
     "wrap(dm_env environment) without Shimmy": _without_shimmy,

@@ -51,10 +51,6 @@ _TORCHRL = (
     'torchrl.envs.GymWrapper(arrayferry.wrap(gymnasium.make(...), "torch"))'
 )
 _MARL = "turn it into one of a single agent: isaaclab.envs.multi_agent_to_single_agent(env)"
-_LOSES_STEPS = (
-    "it discards the steps of all others when it resets one: compile its functions with arrayferry.envs."
-    "as_gymnasium(env.func_env, env.num_envs, max_episode_steps=env.time_limit or None), and wrap that"
-)
 _INSIDE = "pass the environment inside it, and put Gymnasium's wrappers or ours around what wrap returns"
 
 _KNOWN: dict[Any, EnvAdapter] = {
@@ -63,7 +59,7 @@ _KNOWN: dict[Any, EnvAdapter] = {
     "pettingzoo:AECEnv": EnvAdapter("aec"),
     "pettingzoo:ParallelEnv": EnvAdapter("parallel"),
     "gymnasium:FunctionalJaxEnv": EnvAdapter("single", framework="jax"),
-    "gymnasium:FunctionalJaxVectorEnv": EnvAdapter(None, hint=_LOSES_STEPS),
+    "gymnasium:FunctionalJaxVectorEnv": EnvAdapter("vector", func_env.open_fused, framework="jax"),
     "envpool:GymnasiumEnvPoolMixin": EnvAdapter("vector", calls=_CALLS, xla=_XLA),
     "ale_py:AtariVectorEnv": EnvAdapter("vector", calls=_CALLS, xla=_XLA),
     JaxEnv: _JAX,
