@@ -1,10 +1,11 @@
 """One of several processes that step their own environments, into arrays of all processes.
 
-Run as `python -m scale.global_child PORT INDEX STEPS FILE`; what it saw goes to the file.
+Run as `python -m scale.global_child FRAMEWORK PORT INDEX STEPS FILE`; what it saw goes to the file.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
 import sys
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 import arrayferry
+from arrayferry.learners import tensordict_env
 from arrayferry.scale import process_seed
 from scale.episodes import SEED, make, policy, record
 
@@ -24,6 +26,8 @@ COUNT, ROWS = 2, 8
 
 class Jax:
     """A mesh of two devices in each of two processes."""
+
+    name = "jax"
 
     def __init__(self, port: int, index: int) -> None:
         import jax
@@ -109,9 +113,87 @@ class Jax:
         assert self.policy._cache_size() == 1, "the policy was compiled again"
 
 
-def main(port: str, index: str, steps: str, file: str) -> None:
-    child = Jax(int(port), int(index))
-    envs = arrayferry.wrap(make(ROWS), "jax", child.device)
+class Torch:
+    """A mesh of two ranks."""
+
+    name = "torch"
+
+    def __init__(self, port: int, index: int) -> None:
+        import torch
+        from torch.distributed.tensor import DTensor, Shard
+
+        self.index = index
+        torch.set_num_threads(1)
+        address = f"tcp://127.0.0.1:{port}"
+        torch.distributed.init_process_group("gloo", init_method=address, rank=index, world_size=COUNT)
+        mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (COUNT,), mesh_dim_names=("env",))
+        self.device = mesh, [Shard(0)]
+        self.policy = lambda obs: policy(obs, torch)
+        self._dtensor, self._plain, self._distributed = DTensor, torch.Tensor, torch.distributed
+
+    def check_other_meshes(self) -> None:
+        """Two dimensions, of which one has both processes."""
+        import torch
+        from torch.distributed.tensor import Replicate, Shard
+
+        wanted, _ = make(ROWS).reset(seed=1)
+        for shape in (COUNT, 1), (1, COUNT):
+            mesh = torch.distributed.device_mesh.init_device_mesh("cpu", shape)
+            for other in Shard(0), Replicate():
+                placements = [Shard(0) if size > 1 else other for size in shape]
+                place = arrayferry.wrap(make(ROWS), "torch", (mesh, placements)).reset(seed=1)[0]["place"]
+                assert place.shape == (COUNT * ROWS, 4)
+                assert (place.to_local().numpy() == wanted["place"]).all()
+
+    def refusals(self, envs: Any) -> dict[str, Callable[[], Any]]:
+        import torch
+        from torch.distributed.tensor import Replicate, Shard
+
+        mesh, shard = self.device
+        columns = self._dtensor.from_local(torch.zeros(COUNT * ROWS, 1), mesh, [Shard(1)], run_check=False)
+        few = self._dtensor.from_local(torch.zeros(1), mesh, shard, run_check=False)
+        return {
+            "for the rows of a vector environment": lambda: arrayferry.Converter("torch", self.device),
+            "Replicate() does not split the rows of 2 processes": lambda: arrayferry.wrap(
+                make(ROWS), "torch", (mesh, [Replicate()])
+            ),
+            "2 placements for a mesh of 1 dim": lambda: arrayferry.wrap(
+                make(ROWS), "torch", (mesh, shard * 2)
+            ),
+            "pass a list": lambda: arrayferry.wrap(make(ROWS), "torch", (mesh, Shard(0))),
+            "with a device mesh": lambda: tensordict_env(make(ROWS), self.device),
+            "does not hold its rows": lambda: envs.step(columns),
+            "does not hold its rows of a DTensor of shape (2,)": lambda: envs.step(few),
+        }
+
+    def rows(self, tensor: Any) -> np.ndarray:
+        assert type(tensor) is self._dtensor
+        assert tensor.shape[0] == COUNT * ROWS
+        assert (tensor.device_mesh, list(tensor.placements)) == self.device
+        return tensor.to_local().numpy()
+
+    def replicated(self, array: np.ndarray) -> Any:
+        from torch.distributed.tensor import Replicate
+
+        mesh, _ = self.device
+        return self._dtensor.from_local(self.alone(array), mesh, [Replicate()], run_check=False)
+
+    def alone(self, array: np.ndarray) -> Any:
+        import torch
+
+        return torch.from_numpy(array.copy())
+
+    def check_info(self, leaf: Any) -> None:
+        assert not isinstance(leaf, self._dtensor)
+
+    def end(self) -> None:
+        self._distributed.barrier()
+        self._distributed.destroy_process_group()
+
+
+def main(framework: str, port: str, index: str, steps: str, file: str) -> None:
+    child = {"jax": Jax, "torch": Torch}[framework](int(port), int(index))
+    envs = arrayferry.wrap(make(ROWS), framework, child.device)
     for words, call in child.refusals(envs).items():
         with pytest.raises(arrayferry.FerryError, match=re.escape(words)):
             call()
@@ -141,7 +223,7 @@ def _act_anyhow(child: Any, envs: Any) -> None:
     convert = envs._boundary.convert_action
     for action in child.replicated(wanted), child.alone(here), here:
         assert (convert(action) == here).all(), action
-    target = arrayferry.wrap(make(ROWS), "jax", child.device, spaces="target")
+    target = arrayferry.wrap(make(ROWS), child.name, child.device, spaces="target")
     for twin in target, pickle.loads(pickle.dumps(target)):
         assert (sample := twin.action_space.sample()) in twin.action_space
         assert (convert(sample) == child.rows(sample)).all()
@@ -156,4 +238,5 @@ def _leaves(value: Any) -> list[Any]:
 
 
 if __name__ == "__main__":
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     main(*sys.argv[1:])

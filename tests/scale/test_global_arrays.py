@@ -8,10 +8,11 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from arrayferry.errors import OptionError
+from arrayferry.errors import DeviceError, OptionError
 from arrayferry.scale import process_seed
 from scale.episodes import reference
 from scale.global_child import COUNT, ROWS
@@ -28,11 +29,11 @@ def _free_port() -> int:
 def _environment(devices: int) -> dict[str, str]:
     paths = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])
     flags = f"--xla_force_host_platform_device_count={devices}"
-    own = {"PYTHONPATH": paths, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+    own = {"PYTHONPATH": paths, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "GLOO_SOCKET_IFNAME": "lo"}
     return os.environ | own
 
 
-def _run(steps: list[int], folder: Path, timeout: float) -> list[list[list[object]]]:
+def _run(framework: str, steps: list[int], folder: Path, timeout: float) -> list[list[list[object]]]:
     """Return what the processes have seen, each after its own number of steps; none may hang."""
     port = _free_port()
     files = [folder / f"{index}.pickle" for index in range(COUNT)]
@@ -42,6 +43,7 @@ def _run(steps: list[int], folder: Path, timeout: float) -> list[list[list[objec
                 sys.executable,
                 "-m",
                 "scale.global_child",
+                framework,
                 str(port),
                 str(index),
                 str(count),
@@ -66,6 +68,7 @@ def _run(steps: list[int], folder: Path, timeout: float) -> list[list[list[objec
 
 
 # The second process takes fewer steps than the first: nothing in a step waits for the other.
+@pytest.mark.parametrize("framework", ["jax", pytest.param("torch", marks=pytest.mark.needs("torch>=2.5"))])
 @pytest.mark.parametrize(
     "steps",
     [
@@ -74,9 +77,9 @@ def _run(steps: list[int], folder: Path, timeout: float) -> list[list[list[objec
     ],
     ids=["short", "long"],
 )
-def test_two_processes_see_the_rows_of_one(steps, tmp_path):
-    pytest.importorskip("jax")
-    seen = _run(steps, tmp_path, timeout=240 if max(steps) < 1000 else 1000)
+def test_two_processes_see_the_rows_of_one(framework, steps, tmp_path):
+    pytest.importorskip(framework)
+    seen = _run(framework, steps, tmp_path, timeout=240 if max(steps) < 1000 else 1000)
     wanted = reference(COUNT * ROWS, max(steps))
     for index, records in enumerate(seen):
         assert len(records) == steps[index] + 1
@@ -142,3 +145,12 @@ def test_frameworks_that_disagree_on_the_process_are_refused(monkeypatch):
         monkeypatch.setattr(f"arrayferry._boundary.seeds._process_of_{name}", lambda found=found: found)
     with pytest.raises(OptionError, match="disagree"):
         process_seed(7, 4)
+
+
+def test_a_torch_without_dtensors_is_refused(monkeypatch):
+    tensors = pytest.importorskip("torch.distributed.tensor")
+    from arrayferry._boundary.rows.torch import rows_on
+
+    monkeypatch.delattr(tensors, "DTensor", raising=False)
+    with pytest.raises(DeviceError, match=r"no public DTensor[\s\S]*2\.5"):
+        rows_on((SimpleNamespace(get_coordinate=None), [None]), 4)

@@ -15,5 +15,5 @@ returned, in one walk, for the agent. A reset does the same with `convert_option
 | `detect.py` | the environment's framework, from its class, from what it holds, from what it returns |
 | `autoreset.py` | the end of an episode, and the infos of many environments |
 | `seeds.py` | seeds of many environments, of successors and of processes |
-| `rows.py` | rows on many devices, in JAX |
+| `rows/` | rows on many devices: of JAX, of torch |
 """

@@ -109,9 +109,8 @@ class Torch(Framework):
         if spec is None:
             return None
         if isinstance(spec, (tuple, list)) and any(hasattr(part, "get_coordinate") for part in spec):
-            what = "a DeviceMesh and its placements are no device"
-            hint = "pass the device of this process, and make a DTensor of what arrives by DTensor.from_local"
-            raise DeviceError(what, hint)
+            what = "a DeviceMesh and placements are for the rows of a vector environment"
+            raise DeviceError(what, "wrap a gymnasium.vector.VectorEnv, or pass the device of this process")
         try:
             device = torch.device(spec)
             torch.empty(0, device=device)

@@ -11,8 +11,9 @@ from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv, VectorWrapper
 
-from arrayferry._core.registry import framework_of
-from arrayferry.errors import UnsupportedError
+from arrayferry._boundary.rows import batch_devices
+from arrayferry._core.registry import find_framework, framework_of
+from arrayferry.errors import OptionError, UnsupportedError
 from arrayferry.spaces.structure import subspaces
 from arrayferry.wrappers import wrap
 
@@ -86,6 +87,10 @@ def make_env(env: Any, device: Any, **options: Unpack[Options]) -> TensorDictEnv
     if not isinstance(view, VectorEnv):
         what = f"{type(env).__qualname__} has many agents, and a TensorDict is for one"
         raise UnsupportedError(what, 'use arrayferry.wrap(env, "torch")')
+    batches, others = batch_devices(find_framework("torch"), device, view)
+    if batches is not others:
+        what = "TensorDicts with a device mesh: their batch size would only fit some entries"
+        raise OptionError(what, 'pass a device of this process, or use arrayferry.wrap(envs, "torch", ...)')
     return TensorDictVectorEnv(view)
 
 

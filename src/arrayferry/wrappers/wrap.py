@@ -140,7 +140,7 @@ def wrap(
             `arrayferry.envs`; or dm_env's.
         to: the agent's framework, by name or as a module.
         device: where the agent's arrays go; the rows of a vector environment may go to many devices, even of
-            other processes: pass a `jax.sharding.NamedSharding`.
+            other processes: pass a `jax.sharding.NamedSharding`, or a torch `DeviceMesh` and its placements.
         env_xp: the environment's framework; None to detect it.
         env_device: where actions go.
         copy: None for arrays that are yours, True to always copy, False to share memory or raise.

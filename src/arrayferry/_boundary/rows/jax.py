@@ -1,54 +1,21 @@
-"""A vector environment whose batches lie on many devices of JAX, of this process and possibly of others.
-
-What has a row for each environment is split: observations, rewards and dones. Infos, whose keys differ
-between processes, and everything without such rows go to one device. Of what comes back, only this process's
-rows are read. Nothing here waits for another process.
-"""
+"""Rows of a batch on many devices of JAX: each process has some of them, and knows where the others are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from gymnasium.vector import VectorEnv
 
-from arrayferry._core.convert import Converter
-from arrayferry._core.framework import Array, Framework, Placement, Target
-from arrayferry._core.walk import Slot, walk
+from arrayferry._core.framework import Array, Placement, Target
 from arrayferry._frameworks.jax import Jax, array_type, copy_to, faster, has_mesh, is_on, refuse_if_forked
 from arrayferry.errors import DeviceError, UnsupportedError
-from arrayferry.spaces.casting import visitor
-from arrayferry.spaces.structure import has_fixed_shape
 
 if TYPE_CHECKING:
     import jax
 
-__all__ = ["batch_devices", "row_reader"]
-
 _jax = Jax()
-
-
-def batch_devices(framework: Framework, spec: Any, env: Any) -> tuple[Any, Any]:
-    """Return where an environment's batches go, and where everything else goes: usually the same device."""
-    if framework.name != "jax" or not isinstance(env, VectorEnv):
-        return spec, spec
-    if (rows := rows_on(spec, env.num_envs)) is None:
-        return spec, spec
-    # The arrays in a sequence or graph have any length, which may happen to be that of the batch.
-    if not has_fixed_shape(env.single_observation_space, or_is_text=True):
-        what = f"observations in {env.single_observation_space} are not arrays with a row per environment"
-        raise UnsupportedError(what, "pass a single device, or change the space in a wrapper")
-    return rows, rows.local
-
-
-def row_reader(name: str, to_agent: Converter) -> Callable[[Any], Any]:
-    """Return a function that replaces the agent's arrays in a value with this process's rows of them."""
-    place: Placement = to_agent.device
-    slots, handlers = (Slot(name),), visitor(lambda leaf, owned: place.read(leaf))
-    return lambda value: walk([value], slots, handlers)[0]
 
 
 def rows_on(spec: Any, count: int) -> Rows | None:
