@@ -1,14 +1,17 @@
-"""The sanitizer in your tests: `pytest --arrayferry-sanitize`.
+"""The sanitizer in your tests: `pytest --arrayferry-sanitize`, and the fixture `check_environment`.
 
-pytest imports this module in every run, so it imports nothing more until the option is used.
+pytest imports this module in every run, so it imports nothing more until one of them is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from arrayferry.sanitizer import Report
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,3 +33,17 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
     with arrayferry.sanitize("raise"):
         return (yield)
+
+
+@pytest.fixture
+def check_environment() -> Callable[..., Report]:
+    """Return `arrayferry.check`, for which a finding is a failure of the test."""
+    import arrayferry
+
+    def check(*arguments: Any, **options: Any) -> Report:
+        report = arrayferry.check(*arguments, **options)
+        if not report:
+            pytest.fail(str(report), pytrace=False)
+        return report
+
+    return check

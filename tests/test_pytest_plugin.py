@@ -50,6 +50,14 @@ TESTS = """
     def test_three_steps(env):
         play(env, 3)
 """
+CHECKS = """
+    def test_good(check_environment):
+        assert check_environment(gym.make("CartPole-v1"), steps=20).ok
+
+
+    def test_bad(check_environment):
+        check_environment(Counter(), steps=20)
+"""
 
 
 @pytest.fixture
@@ -72,6 +80,12 @@ def test_findings_fail_the_tests_in_which_they_are_made(run):
 
 def test_nothing_is_watched_without_the_option(run):
     run(TESTS).assert_outcomes(passed=2)
+
+
+def test_the_fixture_fails_with_the_report(run):
+    result = run(CHECKS)
+    result.assert_outcomes(passed=1, failed=1)
+    assert "NaN" in result.stdout.str()
 
 
 def test_the_plugin_imports_nothing_before_it_is_used():

@@ -133,6 +133,14 @@ def test_masks_are_checked() -> None:
         envs.set_state(state, [True, False])
 
 
+@pytest.mark.parametrize("name", ["get_state", "set_state"])
+def test_other_environments_have_no_state_to_give(name: str) -> None:
+    envs = arrayferry.wrap(gym.make_vec("CartPole-v1", num_envs=2), "numpy")
+    assert not hasattr(envs, name)
+    with pytest.raises(arrayferry.FerryError, match=rf"has no {name}\(\)[\s\S]*Hint: use copy.deepcopy"):
+        getattr(envs, name)
+
+
 def test_agents_that_have_left_come_back() -> None:
     """The state of an environment with many agents says which of them are still there."""
     pytest.importorskip("pettingzoo")

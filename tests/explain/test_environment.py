@@ -153,3 +153,8 @@ def test_what_looks_like_an_id_is_refused_with_a_hint(text):
     with pytest.raises(arrayferry.errors.UnsupportedError, match="does not name an environment") as raised:
         arrayferry.explain(text, "numpy")
     assert "id of a registered environment" in raised.value.hint
+
+
+def test_an_unknown_option_gets_the_one_that_was_meant():
+    with pytest.raises(arrayferry.errors.UnsupportedError, match="did you mean dtypes"):
+        arrayferry.explain(Env(keeps=False), "numpy", dtype={"float64": "float32"})

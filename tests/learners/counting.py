@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -75,6 +76,18 @@ class DeadlyReset(Counting):
             with open(self.mark, "x"):
                 os._exit(1)
         return super().reset(seed=seed, options=options)
+
+
+class Announcing(Counting):
+    """Connects to a port when a step starts."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__()
+        self.port = port
+
+    def step(self, action: Any) -> Any:
+        socket.create_connection(("127.0.0.1", self.port)).close()
+        return super().step(action)
 
 
 class Talkative(gym.Env[Any, Any]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import warnings
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ import arrayferry
 from arrayferry.learners import sb3_vec_env
 from arrayferry.scale import ProcessVectorEnv
 from learners.counting import (
+    Announcing,
     Counting,
     DeadlyReset,
     Named,
@@ -273,7 +275,32 @@ def test_options_with_arrays() -> None:
         venv.reset()
 
 
-# ---- steps ------------------------------------------------------------------------------------------------
+# ---- steps in two calls ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["async", "processes"])
+def test_step_async_starts_the_step(kind: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(20)
+        envs = made(kind, [partial(Announcing, server.getsockname()[1])] * 2)
+        venv = sb3_vec_env(envs)
+        venv.reset()
+        venv.step_async(np.zeros(2, int))
+        for _ in range(2):
+            server.accept()[0].close()  # both have started, and nobody waits for them
+        obs, *_ = venv.step_wait()
+        assert obs[:, 0].tolist() == [1, 1]
+        venv.step_async(np.zeros(2, int))
+        assert venv.reset()[:, 0].tolist() == [0, 0]  # the step is dropped
+        assert venv.step(np.zeros(2, int))[0][:, 0].tolist() == [1, 1]
+        venv.close()
+
+
+def test_it_closes_during_a_step() -> None:
+    venv = sb3_vec_env(made("processes", [Counting] * 2))
+    venv.reset()
+    venv.step_async(np.zeros(2, int))
+    venv.close()
 
 
 def test_no_wrapper_misses_a_step() -> None:

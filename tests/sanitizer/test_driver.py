@@ -160,8 +160,10 @@ def test_options_reach_the_wrapper() -> None:
     report = arrayferry.check(Counter(), "torch", steps=5, copy=True, dtypes={"float32": "float64"})
     assert report.shareable is None
     assert report.steps == 5
-    with pytest.raises(TypeError, match="unexpected keyword argument 'dense_final'"):
-        arrayferry.check(Counter(), "torch", dense_final=True)  # type: ignore[call-arg]
+    with pytest.raises(arrayferry.errors.UnsupportedError, match="did you mean dtypes"):
+        arrayferry.check(Counter(), "torch", dtype={"float32": "float64"})
+    with pytest.raises(arrayferry.errors.UnsupportedError, match="dense_final is not an option for check"):
+        arrayferry.check(Counter(), "torch", dense_final=True)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from arrayferry._core.convert import Converter, Namespace
 from arrayferry._core.dtypes import dtype_names
@@ -37,6 +37,7 @@ def explain(
     dtypes: Mapping[Any, Any] | None = None,
     steps: int = 20,
     seed: int | None = 0,
+    **unknown: NoReturn,
 ) -> Explanation:
     """Show what becomes of each leaf of a value, or of what an environment takes and returns, and why.
 
@@ -53,6 +54,7 @@ def explain(
         dtypes: as for `convert`.
         steps: how many steps of an environment to look at; as many again are taken to measure the time.
         seed: for the environment and for the actions, which are sampled.
+        **unknown: refused, naming the option that was probably meant.
 
     Example:
         >>> import arrayferry, numpy as np
@@ -64,6 +66,7 @@ def explain(
     """
     options: Any = {"device": device, "copy": copy, "dtypes": dtype_names(dtypes)}
     own = {"env_xp": env_xp, "env_device": env_device}
+    refuse_unknown(unknown, [*options, *own, "steps", "seed"], of="explain")
     if means_environment(value):
         return explain_environment(value, to, steps, seed, **options, **own)
     refuse_unknown([name for name in own if own[name] is not None], options, of="explain of a value")

@@ -17,6 +17,9 @@ from arrayferry.errors import UnsupportedError
 __all__ = ["Forwarding", "actions_first"]
 
 
+_OF_JAX = ("get_state", "set_state")
+
+
 class _AbsentError(UnsupportedError, AttributeError):
     """There is no such attribute, as far as `hasattr` is concerned."""
 
@@ -49,6 +52,9 @@ class Forwarding:
             ):
                 bypassed.append(layer)
                 layer = layer.env
+            if name in _OF_JAX and not hasattr(layer, name):
+                what = f"{type(layer).__name__} has no {name}(): only environments written in JAX have it"
+                raise _AbsentError(what, "use copy.deepcopy or pickle, if the environment allows it")
             value = getattr(layer, name)
             carried = adapter_of(self.env).calls.get(name)
             if carried is None:

@@ -41,15 +41,18 @@ class GymnasiumVecEnv(VecEnv):
         self._resets_itself = _resets_itself(envs)
         self.envs: Any = wrap(envs, "numpy")
         self._inner: Any = envs.unwrapped
-        # Whether no wrapper depends on the form of infos.
+        # Whether no wrapper depends on the form of infos, or would miss a step that is taken in two calls.
         bare = ArrayConversion, VectorSanitizer, *_each.SEPARATE
         self._is_bare = all(isinstance(layer, bare) for layer in layers_of(envs))
         self._fault_names = _FAULT if isinstance(self._inner, _each.WITH_WORKERS) else ()
+        self._is_started = False
         action_space = _bounded(envs.single_action_space, action_bound)
         super().__init__(envs.num_envs, envs.single_observation_space, action_space)
 
     def reset(self) -> Any:
         """Reset all environments, with the seeds and options that were set."""
+        if self._is_started:  # as the base class promises, its result is dropped
+            self._step()
         options = self._options[0]
         if any(one is not options and dumps(one) != dumps(options) for one in self._options):
             what = "options differ between environments"
@@ -61,12 +64,15 @@ class GymnasiumVecEnv(VecEnv):
         return obs
 
     def step_async(self, actions: Any) -> None:
-        """Keep the actions for `step_wait`: Stable-Baselines3 does nothing in between."""
+        """Start a step; a vector environment that cannot do that takes it in `step_wait`."""
         self._actions = actions
+        if self._is_bare and hasattr(self._inner, "step_async"):
+            self.envs.step_async(actions)
+            self._is_started = True
 
     def step_wait(self) -> tuple[Any, np.ndarray[Any, Any], np.ndarray[Any, Any], list[Info]]:
         """Wait for the step of all environments, and reset those whose episode is over."""
-        (obs, reward, terminated, truncated), rows = self._with_rows(lambda: self.envs.step(self._actions))
+        (obs, reward, terminated, truncated), rows = self._with_rows(self._step)
         done, is_cut = terminated | truncated, truncated & ~terminated
         if self._resets_itself:
             for index in np.flatnonzero(done).tolist():
@@ -76,6 +82,10 @@ class GymnasiumVecEnv(VecEnv):
         for row, cut in zip(rows, is_cut.tolist()):
             row["TimeLimit.truncated"] = cut
         return obs, reward.astype(np.float32), done, rows
+
+    def _step(self) -> Any:
+        is_started, self._is_started = self._is_started, False
+        return self.envs.step_wait() if is_started else self.envs.step(self._actions)
 
     def _reset_rows(self, **arguments: Any) -> tuple[Any, list[Info]]:
         (obs,), rows = self._with_rows(lambda: self.envs.reset(**arguments))

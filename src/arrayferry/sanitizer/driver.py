@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from arrayferry._core.convert import Converter, Namespace
-from arrayferry._core.messages import count_of
+from arrayferry._core.messages import count_of, refuse_unknown
 from arrayferry.envs.adapters import adapter_of
 from arrayferry.envs.opening import opened
 from arrayferry.envs.rollout import RandomRollout, rollout_of
@@ -36,6 +36,7 @@ def check(
     dtypes: Mapping[Any, Any] | Literal["space"] | None = None,
     steps: int = 1000,
     seed: int | None = 0,
+    **unknown: NoReturn,
 ) -> Report:
     """Drive an environment with sampled actions, and report what the sanitizer finds.
 
@@ -53,6 +54,7 @@ def check(
         dtypes: as for `wrap`.
         steps: how many steps to take, each time.
         seed: for the environment and for the actions.
+        **unknown: refused, naming the option that was probably meant.
 
     Returns:
         The report, which is true if all is well: `assert arrayferry.check(env)`.
@@ -66,6 +68,7 @@ def check(
         True
     """
     options: Any = {"device": device, "env_xp": env_xp, "env_device": env_device, "dtypes": dtypes}
+    refuse_unknown(unknown, [*options, "copy", "steps", "seed"], of="check")
     count_of("steps", steps)
     with opened(env) as base:
         drive = partial(_drive, base, to, steps, seed, options)
