@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 import arrayferry
 from arrayferry._core.registry import registered
 from arrayferry.cli import doctor
-from arrayferry.cli.doctor import Status, notes_on_devices, status_of
+from arrayferry.cli.doctor import Status, status_of
 
 
 def test_screen(ferry, monkeypatch, snapshot):
@@ -65,21 +63,3 @@ def test_framework_that_lacks_64_bits():
         with jax.enable_x64(False):
             assert "no int64 or float64: enable 64-bit types" in status_of("jax").text
     assert status_of("numpy").text == "fine, on cpu"
-
-
-GPU = ("cpu", "cuda:0")
-OFF = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-TOGETHER = [
-    (("cpu",), ("cpu:0",), {}, ""),
-    (GPU, ("cuda:0",), OFF, ""),
-    (GPU, ("cuda:0",), {}, "JAX takes most of a GPU's memory"),
-    (GPU, ("cpu:0",), {}, "Only torch sees an accelerator: install a build of JAX for it."),
-    (("cpu",), ("cuda:0",), {}, "Only JAX sees an accelerator: install a build of torch for it."),
-]
-
-
-@pytest.mark.parametrize(("torch", "jax", "environ", "note"), TOGETHER)
-def test_torch_and_jax_in_one_process(torch, jax, environ, note):
-    notes = [*notes_on_devices(torch, jax, environ)]
-    assert note in " ".join(notes)
-    assert bool(notes) == bool(note)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+from rich.markup import escape
 
 import arrayferry
 from arrayferry._core.framework import Framework
@@ -14,6 +15,7 @@ from arrayferry._core.ownership import REFCOUNTS_RELIABLE
 from arrayferry._core.registry import find_framework, registered
 from arrayferry._core.speedups import speedups
 from arrayferry._explain.render import table
+from arrayferry.cli.accelerators import lines, look
 from arrayferry.cli.screen import Outcome, one_line
 from arrayferry.errors import NotInstalledError
 
@@ -49,17 +51,16 @@ def run(arguments: Namespace) -> Outcome:
     broken = [status.name for status in statuses if status.version and not status.works]
     verdict = f"does not work: {', '.join(broken)}" if broken else f"fine: {', '.join(working)}"
     notes = [_NO_SPEEDUPS] * (not speedups) + [_NO_PROOF] * (not REFCOUNTS_RELIABLE)
-    if {"torch", "jax"} <= {*working}:
-        installed = arrayferry.frameworks()
-        notes += notes_on_devices(installed["torch"].devices, installed["jax"].devices, os.environ)
+    accelerators = [*lines(look())] if {"torch", "jax"} <= {*working} else []
     python = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     shown: list[Any] = [f"[{'red' if broken else 'green'}]{verdict}[/]"]
     shown += [f"arrayferry {arrayferry.__version__}, {python}", *(f"[yellow]{text}[/]" for text in notes)]
     rows = [(status.name, status.version or "not installed", status.text) for status in statuses]
     colours = ["" if status.works else "red" if status.version else "dim" for status in statuses]
     shown += ["", table(("framework", "version", ""), rows, colours)]
+    shown += ["", *map(escape, accelerators)] if accelerators else []
     data: dict[str, Any] = {"verdict": verdict, "python": platform.python_version(), "notes": notes}
-    data["frameworks"] = [status._asdict() for status in statuses]
+    data |= {"accelerators": accelerators, "frameworks": [status._asdict() for status in statuses]}
     return Outcome(shown, data, not broken)
 
 
@@ -90,14 +91,3 @@ def status_of(name: str) -> Status:
     without = f"; no {' or '.join(lacking)}" if lacking else ""
     hint = f": {framework.widening_hint}" if lacking and framework.widening_hint else ""
     return Status(name, version, True, f"fine, on {', '.join(devices)}{without}{hint}")
-
-
-def notes_on_devices(torch: Iterable[str], jax: Iterable[str], environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield what to do where torch and JAX are in one process and have these devices."""
-    has_torch, has_jax = (any(not name.startswith("cpu") for name in names) for names in (torch, jax))
-    if has_torch != has_jax:
-        has, lacks = ("torch", "JAX") if has_torch else ("JAX", "torch")
-        yield f"Only {has} sees an accelerator: install a build of {lacks} for it."
-    elif has_jax and environ.get("XLA_PYTHON_CLIENT_PREALLOCATE") not in ("false", "False", "0"):
-        what = "JAX takes most of a GPU's memory when it starts, and leaves torch the rest"
-        yield f"{what}: before importing jax, set XLA_PYTHON_CLIENT_PREALLOCATE=false."
