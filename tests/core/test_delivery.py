@@ -244,6 +244,10 @@ for device in many:
     for twin in (pickle.loads(pickle.dumps(envs)), copy.deepcopy(envs)):
         assert twin.reset(seed=1)[0].sharding == wanted, (device, wanted)
     json.dumps(arrayferry.Converter("jax", device).device_name)
+for sharding in (many[0], many[1], SingleDeviceSharding(devices[0])):
+    recorded = arrayferry.Converter("jax", sharding).device_name
+    elsewhere = recorded | {"devices": [f"cpu:{i + 4}" for i in range(len(recorded["devices"]))]}
+    assert arrayferry.Converter("jax", elsewhere).device == sharding
 for env_xp, device in (("jax", devices[1]), ("torch", torch.device("cpu"))):
     env = arrayferry.wrap(gym.make("CartPole-v1"), "numpy", env_xp=env_xp, env_device=device)
     assert str(device.platform if hasattr(device, "platform") else device) in env.spec.to_json()
@@ -255,7 +259,7 @@ print("fine")
     assert run_python(code, XLA_FLAGS=flags) == "fine\n"
 
 
-def test_a_sharding_over_more_devices_than_there_are_names_one():
+def test_a_sharding_over_more_devices_than_there_are_says_both_numbers():
     pytest.importorskip("jax")
     data = {
         "mesh": {"env": 99},
@@ -263,7 +267,7 @@ def test_a_sharding_over_more_devices_than_there_are_names_one():
         "devices": [f"cpu:{i}" for i in range(99)],
         "memory_kind": None,
     }
-    with pytest.raises(DeviceError, match=r"no device 'cpu:\d+' here"):
+    with pytest.raises(DeviceError, match=r"99 devices .* only \d+ are here"):
         arrayferry.Converter("jax", data)
 
 

@@ -45,8 +45,16 @@ def as_data(sharding: jax.sharding.Sharding, name: Callable[[Any], str]) -> dict
 
 
 def from_data(data: dict[str, Any], find: Callable[[str], Any]) -> jax.sharding.Sharding:
-    """Return the sharding that `as_data` described, on the devices of the same names."""
-    devices = [find(name) for name in data["devices"]]
+    """Return the sharding that `as_data` described, on the same devices or on as many others."""
+    names = data["devices"]
+    try:
+        devices = [find(name) for name in names]
+    except DeviceError as error:
+        devices = jax.devices()[: len(names)]
+        if len(devices) < len(names):
+            what = f"a sharding over {len(names)} devices cannot be recreated: only {len(devices)} are here"
+            hint = "start this process with as many devices, or pass another device"
+            raise DeviceError(what, hint) from error
     if "mesh" not in data:
         return jax.sharding.SingleDeviceSharding(devices[0], memory_kind=data["memory_kind"])
     axes = data["mesh"]
