@@ -23,30 +23,41 @@ from arrayferry._core.registry import find_framework
 from arrayferry._explain.render import microseconds, table
 from arrayferry.cli.environments import add_environment, count, default_target, make, title_of
 from arrayferry.cli.screen import Outcome, status
+from arrayferry.errors import OptionError
 
-SUMMARY = "measure what a wrapper adds to a step"
+SUMMARY = "measure what a wrapper adds to a step, or what worker processes save"
 EXAMPLES = """\
 arrayferry bench
 arrayferry bench Pendulum-v1 --to jax
 arrayferry bench Pendulum-v1 --to torch --device cuda
-arrayferry bench my_package:MyEnv-v0 --to torch --vector 16 --json"""
+arrayferry bench my_package:MyEnv-v0 --to torch --vector 16 --json
+arrayferry bench my_package:MyEnv-v0 --vector 16 --workers 4"""
 
 BARE, GYMNASIUM, OURS = "bare", "Gymnasium's wrapper", "arrayferry"
 BAR = 24  # characters
 FEWEST, MOST = 8, 512  # steps of a trip
 ACTIONS, SEED = 64, 0
 
+ByRival = Mapping[str, Any]
 Trip = Callable[[int], "list[float]"]  # takes that many steps from the start, returns the seconds of each
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the environment, the framework and the number of laps."""
+    """Add the environment, the framework, and the numbers of laps and workers."""
     add_environment(parser, default="CartPole-v1")
     parser.add_argument("--laps", metavar="N", type=count, default=30, help="turns of each (default: 30)")
+    workers = "compare ways to step --vector environments (default: 8) instead: Gymnasium's, and N workers"
+    parser.add_argument("--workers", metavar="N", type=count, help=workers)
 
 
 def run(arguments: Namespace) -> Outcome:
     """Measure all rivals that work."""
+    if arguments.workers is not None:
+        from arrayferry.cli.workers import compare
+
+        if arguments.to or arguments.device:
+            raise OptionError("--workers compares without a conversion", "leave out --to and --device")
+        return compare(arguments.env, arguments.vector or 8, arguments.workers, arguments.laps)
     device = arguments.device
     what = arguments.env, arguments.vector, arguments.to or default_target(), device
     title = title_of(*what[:3]) + (f" on {device}" if device else "")
@@ -55,25 +66,29 @@ def run(arguments: Namespace) -> Outcome:
         problem = problem_with_theirs(what)
         theirs = {} if problem else {GYMNASIUM: rival(GYMNASIUM, *what)}
         times = replay({BARE: bare, **theirs, OURS: ours}, arguments.laps)
-    rows = []
-    for name, time in times.items():
-        added = "" if name == BARE else f"{max(0.0, time - times[BARE]) * 1e6:.1f}"
-        bar = "█" * max(1, round(BAR * time / max(times.values())))
-        rows.append((name, microseconds(time), added, bar))
-    shown: list[Any] = [f"[bold]{escape(title)}[/]", table(("", ">µs a step", ">added", ""), rows)]
-    shown += [f"{GYMNASIUM}: [red]{escape(problem)}[/]"] if problem else []
-    if device:
-        shown += [f"Times of the host: {escape(device)} may still have to do what a step has queued."]
-    microseconds_of = {name: time * 1e6 for name, time in times.items()}
+    added = {name: f"{max(0.0, time - times[BARE]) * 1e6:.1f}" for name, time in times.items()}
     problems = {GYMNASIUM: problem} if problem else {}
-    return Outcome(shown, {"title": title, "microseconds": microseconds_of, "problems": problems})
+    note = f"Times of the host: {device} may still have to do what a step has queued." if device else ""
+    return outcome_of(title, times, ">added", added | {BARE: ""}, problems, note)
+
+
+def outcome_of(
+    title: str, times: ByRival, head: str, column: ByRival, problems: ByRival, note: str, **data: Any
+) -> Outcome:
+    """Return what came of a comparison: the seconds of a step, another column, and who failed and why."""
+    bars = {name: "█" * max(1, round(BAR * time / max(times.values()))) for name, time in times.items()}
+    rows = [(name, microseconds(time), column[name], bars[name]) for name, time in times.items()]
+    shown: list[Any] = [f"[bold]{escape(title)}[/]", table(("", ">µs a step", head, ""), rows)]
+    shown += [f"{name}: [red]{escape(problem)}[/]" for name, problem in problems.items()]
+    shown += [escape(note)] if note else []
+    data["microseconds"] = {name: time * 1e6 for name, time in times.items()}
+    return Outcome(shown, {"title": title, **data, "problems": problems})
 
 
 def rival(name: str, env_name: str, vector: int | None, to: str, device: str | None = None) -> Trip:
     """Return the trip of a rival, through an environment that is wrapped as its name says."""
     env = make(env_name, vector)
-    env.action_space.seed(SEED)
-    actions: Any = [env.action_space.sample() for _ in range(ACTIONS)]
+    actions = sampled_actions(env)
     obs, _ = env.reset(seed=SEED)
     source = next((framework for framework, _ in arrays_in(obs)), find_framework("numpy"))
     if name != BARE or source.name != "numpy":
@@ -86,6 +101,17 @@ def rival(name: str, env_name: str, vector: int | None, to: str, device: str | N
         env = wrapper(env, env_xp=source.load(), **options)
     elif name == OURS:
         env = arrayferry.wrap(env, to, device)
+    return trip_through(env, actions)
+
+
+def sampled_actions(env: Any) -> Any:
+    """Return the actions of all trips, which are the same for each rival."""
+    env.action_space.seed(SEED)
+    return [env.action_space.sample() for _ in range(ACTIONS)]
+
+
+def trip_through(env: Any, actions: Any) -> Trip:
+    """Return the trip through an environment."""
     is_single = not isinstance(env, VectorEnv)
 
     def trip(steps: int) -> list[float]:
