@@ -175,6 +175,62 @@ def test_every_framework_by_each_of_its_modules(name):
         assert Converter(module).framework is Converter(imported).framework is registered()[name]
 
 
+ENTRY_POINT = """
+import arrayferry, numpy as np
+assert arrayferry.frameworks()["mylib"].version == "1.0"
+print(type(arrayferry.convert(np.zeros(2), "mylib")).__name__)
+assert arrayferry.convert(arrayferry.convert(np.ones(2), "mylib"), "numpy").tolist() == [1, 1]
+"""
+MYLIB = """
+import arrayferry
+class Mine:
+    def __init__(self, values):
+        self.values = values
+class Mylib(arrayferry.Framework):
+    name, modules, arrays = "mylib", ("mylib",), ("mylib:Mine",)
+    def source(self, cls):
+        return arrayferry.Source(read=lambda array: array.values)
+    def target(self, device):
+        return arrayferry.Target(take=Mine, dtypes=lambda: frozenset({"float64"}))
+FRAMEWORK = Mylib()
+"""
+
+
+def test_framework_of_an_installed_package(run_python, tmp_path):
+    (tmp_path / "mylib.py").write_text(MYLIB)
+    info = tmp_path / "mylib-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mylib\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[arrayferry.frameworks]\nmylib = mylib:FRAMEWORK\n")
+    assert run_python(f"import sys; sys.path.append({str(tmp_path)!r})\n{ENTRY_POINT}") == "Mine\n"
+
+
+@pytest.mark.parametrize(
+    ("registers_itself", "printed"),
+    [
+        ("", "the entry point 'tiny' (mylib:FRAMEWORK): 'torch' is registered already\n"),
+        ("arrayferry.register_framework(FRAMEWORK, replace=True)\n", "mylib\n"),
+    ],
+)
+def test_framework_of_an_installed_package_whose_name_is_taken(
+    run_python, tmp_path, registers_itself, printed
+):
+    """It is refused, and says so, unless the package itself has registered it on purpose."""
+    (tmp_path / "mylib.py").write_text(MYLIB.replace('= "mylib"', '= "torch"') + registers_itself)
+    info = tmp_path / "mylib-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mylib\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[arrayferry.frameworks]\ntiny = mylib:FRAMEWORK\n")
+    code = """
+try:
+    print(arrayferry.Converter("tiny").framework.modules[0])
+except arrayferry.errors.OptionError as error:
+    print(error.what)
+"""
+    start = f"import sys; sys.path.append({str(tmp_path)!r})\nimport arrayferry"
+    assert run_python(start + code) == printed
+
+
 # --- a container
 
 
@@ -399,6 +455,43 @@ def test_path_goes_through_registered_leaves():
     assert caught.value.where == 'value["obs"][0]["k"]'
 
 
+OTHER_NAME = """
+import arrayferry, numpy as np, mylib
+assert arrayferry.convert(mylib.Mine(np.ones(2)), "numpy").tolist() == [1, 1]
+class Unknown: pass
+Unknown.__module__ = "mylib"
+unknown = Unknown()
+assert arrayferry.convert(unknown, "numpy") is unknown
+for name in "tiny", "mylib", "tiny":
+    assert type(arrayferry.convert(np.zeros(2), name)) is mylib.Mine
+assert mylib.loaded == 1, mylib.loaded
+assert "mylib" in arrayferry.frameworks() and "tiny" not in arrayferry.frameworks()
+print("once")
+"""
+
+
+def test_framework_whose_entry_point_has_another_name(run_python, tmp_path):
+    """It is loaded and registered once, whatever is looked up."""
+    loads = (
+        "loaded = 0\n"
+        + MYLIB.replace("FRAMEWORK =", "MYLIB =")
+        + (
+            "def __getattr__(name):\n"
+            "    global loaded\n"
+            "    if name != 'FRAMEWORK':\n"
+            "        raise AttributeError(name)\n"
+            "    loaded += 1\n"
+            "    return MYLIB\n"
+        )
+    )
+    (tmp_path / "mylib.py").write_text(loads)
+    info = tmp_path / "mylib-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mylib\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[arrayferry.frameworks]\ntiny = mylib:FRAMEWORK\n")
+    assert run_python(f"import sys; sys.path.append({str(tmp_path)!r})\n{OTHER_NAME}") == "once\n"
+
+
 def test_converter_of_a_framework_that_is_not_registered_can_be_copied(module):
     to_wrapped = Converter(WRAPPED, copy=True, dtypes={"float64": "float32"})
     for copied in copy.copy(to_wrapped), copy.deepcopy(to_wrapped), copy.deepcopy([to_wrapped])[0]:
@@ -406,3 +499,34 @@ def test_converter_of_a_framework_that_is_not_registered_can_be_copied(module):
         assert repr(copied) == repr(to_wrapped)
         assert copied.framework is WRAPPED
         assert type(copied(np.zeros(2))) is Wrapped
+
+
+def test_plugins_are_known_as_sources_before_they_are_named(run_python, tmp_path):
+    (tmp_path / "shelf.py").write_text(
+        "import numpy as np\n"
+        "class Shelf:\n"
+        "    dtype, shape = np.dtype('float64'), (2,)\n"
+        "def framework():\n"
+        "    from arrayferry import Framework, Source, Target\n"
+        "    class ShelfFramework(Framework):\n"
+        "        name, modules, arrays = 'shelf', ('shelf',), ('shelf:Shelf',)\n"
+        "        def source(self, cls):\n"
+        "            return Source(read=lambda shelf: np.ones(2))\n"
+        "        def target(self, device):\n"
+        "            return Target(take=lambda array: Shelf(), dtypes=lambda: frozenset({'float64'}))\n"
+        "    return ShelfFramework()\n"
+        "def __getattr__(name):\n"
+        "    if name == 'FRAMEWORK':\n"
+        "        return framework()\n"
+        "    raise AttributeError(name)\n"
+    )
+    info = tmp_path / "shelf-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shelf\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text("[arrayferry.frameworks]\nshelf = shelf:FRAMEWORK\n")
+    printed = run_python(
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import arrayferry, shelf\n"
+        "print(arrayferry.convert([shelf.Shelf()], 'numpy'), arrayferry.frameworks()['shelf'].version)\n"
+    )
+    assert printed == "[array([1., 1.])] 1.2\n"

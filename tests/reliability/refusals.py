@@ -130,6 +130,14 @@ def _with_framework(call: Call, **changes: Any) -> Call:
     return registered
 
 
+def _with_a_plugin_that_is_called_torch() -> Any:
+    plugin = type(
+        "Plugin", (), {"name": "mylib", "value": "mylib:FRAMEWORK", "load": lambda _: FakeFramework("torch")}
+    )()
+    with patch.object(registry, "_plugins", lambda: (plugin,)):
+        return Converter("mylib")
+
+
 def _asarray(x: Any, copy: bool | None = None) -> Any:
     return np.array(x, copy=True)
 
@@ -181,6 +189,7 @@ STRUCTURES: dict[str, Call] = {
     'register_framework(modules="mylib")': lambda: arrayferry.register_framework(
         FakeFramework(modules="mylib")
     ),
+    "an entry point whose framework is called torch": _with_a_plugin_that_is_called_torch,
     "register_leaf(Walk, no function)": lambda: arrayferry.register_leaf(Walk, None),
     "register_leaf(what is registered, ...)": _registered_twice,
 }

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
+from itertools import chain
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from arrayferry._core import dtypes, generic, interruptions, messages, type_cache
 from arrayferry._core.framework import Framework, Source
 from arrayferry.errors import OptionError, UnknownFrameworkError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 _registry: dict[str, Framework] = {}
 
@@ -80,10 +85,43 @@ def find_framework(to: str | ModuleType | Framework) -> Framework:
         if wrapped == framework.name or wrapped in framework.modules:
             framework.load()
             return framework
+    for plugin in _plugins():
+        if plugin.name == name:
+            return _load_plugin(plugin)
     module = to if isinstance(to, ModuleType) else sys.modules.get(name)
     if module is not None and (hasattr(module, "asarray") or hasattr(module, "from_dlpack")):
         return generic.framework_of_module(module)
     raise UnknownFrameworkError(f"{name!r} is not an array framework", _how_to_name_one(name))
+
+
+@cache
+def _plugins() -> tuple[EntryPoint, ...]:
+    """Return the entry points of other distributions' frameworks."""
+    from importlib.metadata import entry_points  # takes longer to import than all of arrayferry
+
+    return tuple(entry_points(group="arrayferry.frameworks"))
+
+
+def _plugins_of(cls: type) -> Iterator[Framework]:
+    """Register the frameworks that the package of a type brings with it."""
+    package = str(cls.__module__).partition(".")[0]
+    if package not in sys.stdlib_module_names:
+        for plugin in _plugins():
+            if plugin.module.partition(".")[0] == package and plugin.name not in _registry:
+                yield _load_plugin(plugin)
+
+
+@cache
+def _load_plugin(plugin: EntryPoint) -> Framework:
+    """Register a plugin's framework, once: its name need not be that of the entry point."""
+    framework: Framework = plugin.load()
+    if framework in _registry.values():  # it has registered itself when it was imported
+        return framework
+    try:
+        return register_framework(framework)
+    except OptionError as error:
+        what = f"the entry point {plugin.name!r} ({plugin.value}): {error.what}"
+        raise OptionError(what, "update or uninstall the package that has it") from error
 
 
 def _how_to_name_one(given: str = "") -> str:
@@ -98,7 +136,7 @@ def decide_framework(cls: type) -> Framework | None:
 
     That table may have been emptied, because something was registered, before this one is.
     """
-    for framework in registered().values():
+    for framework in chain(registered().values(), _plugins_of(cls)):
         if any((base := type_cache.find_class(name)) and issubclass(cls, base) for name in framework.arrays):
             return framework
     return generic.framework_of_type(cls)
@@ -161,6 +199,9 @@ def frameworks() -> dict[str, FrameworkInfo]:
     >>> frameworks()["numpy"].devices
     ('cpu',)
     """
+    for plugin in _plugins():
+        if plugin.name not in _registry:
+            _load_plugin(plugin)
     versions = {name: _version(framework) for name, framework in registered().items()}
     return {name: FrameworkInfo(name, version) for name, version in versions.items() if version is not None}
 
