@@ -14,7 +14,7 @@
 
 There are two warnings: `KeptWarning`, when a leaf of an observation or action has no counterpart in the
 target and stays as it is; and `FrameworkWarning`, when only what an environment holds suggests its framework,
-or when another one was assumed.
+when another one was assumed, or when a wrapper that computes with NumPy is around an environment of another.
 
 A message says where it happened, what happened, and what to do about it:
 
@@ -143,4 +143,4 @@ class KeptWarning(UserWarning):
 
 
 class FrameworkWarning(UserWarning):
-    """`wrap` assumed a framework, and the environment may use another."""
+    """`wrap` assumed a framework, or a wrapper computes with NumPy, and the environment may use another."""

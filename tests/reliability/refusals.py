@@ -21,7 +21,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import arrayferry
-from arrayferry import Converter, FerryError, Source, convert, wrappers
+from arrayferry import Converter, FerryError, Source, Target, convert, wrappers
 from arrayferry._boundary.autoreset import step_with_autoreset
 from arrayferry._boundary.observations import stack_final
 from arrayferry._boundary.seeds import process_seed
@@ -48,6 +48,7 @@ from arrayferry.learners import sb3_vec_env, tensordict_env
 from arrayferry.spaces.casting import cast_to_space
 from arrayferry.testing import at_offset
 from arrayferry.wrappers import watch
+from arrayferry.wrappers._compute.array_context import ArrayContext
 from arrayferry.wrappers.pettingzoo import AECArrayConversion, ParallelArrayConversion
 from envs.line_walk import Walk, interface
 from envs.simulators import stand_ins
@@ -114,6 +115,13 @@ class _Mine:
 
 def _failing(*_: Any) -> Any:
     raise RuntimeError("out of memory")
+
+
+_WITHOUT_ARRAY_API = FakeFramework(
+    "bytes",
+    modules=("builtins",),
+    target=Target(take=lambda array: array.tobytes(), dtypes=lambda: frozenset({"uint8"})),
+)
 
 
 def _with_framework(call: Call, **changes: Any) -> Call:
@@ -410,6 +418,9 @@ ENVIRONMENTS: dict[str, Call] = {
     "check(env, steps=0)": lambda: arrayferry.check(_single(), steps=0),
     "wrappers.NumpyToTorch(vector environment)": lambda: wrappers.NumpyToTorch(_vector()),
     "wrappers.vector.NumpyToTorch(single environment)": lambda: wrappers.vector.NumpyToTorch(_single()),
+    "NormalizeObservation with a framework that has no array API": lambda: ArrayContext(
+        _WITHOUT_ARRAY_API, None
+    ),
     "step() returns four values": _step(np.zeros(2), 1.0, False, {}),
     'wrap(env, dtypes="spaces")': lambda: arrayferry.wrap(_single(), "numpy", dtypes="spaces"),  # type: ignore[call-overload]
     'wrap(env, reward_dtype="float33")': lambda: arrayferry.wrap(_single(), "numpy", reward_dtype="float33"),

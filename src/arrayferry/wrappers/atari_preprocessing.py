@@ -2,10 +2,10 @@
 
 from gymnasium.wrappers import atari_preprocessing as theirs
 
-from arrayferry.wrappers._compute import StepInNumpy
+from arrayferry.wrappers._compute.numpy_only import ComputesWithNumpy
 
 __all__ = ["AtariPreprocessing"]
 
 
-class AtariPreprocessing(StepInNumpy, theirs.AtariPreprocessing):
-    """Gymnasium's `AtariPreprocessing`, whose frames come in the framework of the environment."""
+class AtariPreprocessing(ComputesWithNumpy, theirs.AtariPreprocessing):
+    """Gymnasium's `AtariPreprocessing`."""

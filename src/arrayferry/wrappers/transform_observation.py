@@ -1,6 +1,7 @@
-"""The names of `gymnasium.wrappers.transform_observation`, for observations of any framework.
+"""The names of `gymnasium.wrappers.transform_observation`.
 
-Those that transform with a function of yours, or filter, are Gymnasium's own.
+Flattening, rescaling and casting stay in the framework of the observation. So do transforming and filtering,
+which are Gymnasium's own; the others compute with NumPy.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -10,46 +11,58 @@ from gymnasium.wrappers import transform_observation as theirs
 from gymnasium.wrappers.transform_observation import FilterObservation as FilterObservation
 from gymnasium.wrappers.transform_observation import TransformObservation as TransformObservation
 
-from arrayferry.wrappers._compute import ObservationInNumpy, Rebuilt
+from arrayferry.wrappers._compute.functions import Cast, Flatten, Rescale
+from arrayferry.wrappers._compute.numpy_only import ComputesWithNumpy
 
 if not TYPE_CHECKING:  # including names that newer versions add
     from gymnasium.wrappers.transform_observation import *  # noqa: F403
     from gymnasium.wrappers.transform_observation import __all__ as __all__
 
 
-class _InNumpy(ObservationInNumpy, Rebuilt):
-    """Both base classes."""
+class FlattenObservation(theirs.FlattenObservation[WrapperObsType, ActType, ObsType]):
+    """Gymnasium's `FlattenObservation`, for observations of any framework."""
+
+    def __init__(self, env: Any) -> None:
+        """Wrap an environment whose observations can be flattened."""
+        super().__init__(env)
+        self.func = Flatten(env.observation_space)
 
 
-class FlattenObservation(_InNumpy, theirs.FlattenObservation[WrapperObsType, ActType, ObsType]):
-    """Gymnasium's `FlattenObservation`."""
+class RescaleObservation(theirs.RescaleObservation[WrapperObsType, ActType, ObsType]):
+    """Gymnasium's `RescaleObservation`, for observations of any framework."""
+
+    def __init__(self, env: Any, min_obs: Any, max_obs: Any) -> None:
+        """Wrap an environment whose observation space is a Box; the bounds are NumPy arrays or numbers."""
+        super().__init__(env, min_obs, max_obs)
+        self.func = Rescale(env.observation_space, min_obs, max_obs)
 
 
-class RescaleObservation(_InNumpy, theirs.RescaleObservation[WrapperObsType, ActType, ObsType]):
-    """Gymnasium's `RescaleObservation`."""
+class DtypeObservation(theirs.DtypeObservation[WrapperObsType, ActType, ObsType]):
+    """Gymnasium's `DtypeObservation`, for observations of any framework."""
+
+    def __init__(self, env: Any, dtype: Any) -> None:
+        """Wrap an environment; `dtype` is a NumPy dtype, or its name."""
+        super().__init__(env, dtype)
+        self.func = Cast(self.observation_space.dtype)
 
 
-class DtypeObservation(_InNumpy, theirs.DtypeObservation[WrapperObsType, ActType, ObsType]):
-    """Gymnasium's `DtypeObservation`."""
-
-
-class GrayscaleObservation(_InNumpy, theirs.GrayscaleObservation[WrapperObsType, ActType, ObsType]):
+class GrayscaleObservation(ComputesWithNumpy, theirs.GrayscaleObservation[WrapperObsType, ActType, ObsType]):
     """Gymnasium's `GrayscaleObservation`."""
 
 
-class ReshapeObservation(_InNumpy, theirs.ReshapeObservation[WrapperObsType, ActType, ObsType]):
+class ReshapeObservation(ComputesWithNumpy, theirs.ReshapeObservation[WrapperObsType, ActType, ObsType]):
     """Gymnasium's `ReshapeObservation`."""
 
 
-class ResizeObservation(_InNumpy, theirs.ResizeObservation[WrapperObsType, ActType, ObsType]):
+class ResizeObservation(ComputesWithNumpy, theirs.ResizeObservation[WrapperObsType, ActType, ObsType]):
     """Gymnasium's `ResizeObservation`."""
 
 
-class AddRenderObservation(_InNumpy, theirs.AddRenderObservation[WrapperObsType, ActType, ObsType]):
+class AddRenderObservation(ComputesWithNumpy, theirs.AddRenderObservation[WrapperObsType, ActType, ObsType]):
     """Gymnasium's `AddRenderObservation`."""
 
 
 if hasattr(theirs, "DiscretizeObservation"):  # not in all versions of Gymnasium
 
-    class DiscretizeObservation(_InNumpy, theirs.DiscretizeObservation[Any, Any, Any]):
+    class DiscretizeObservation(ComputesWithNumpy, theirs.DiscretizeObservation[Any, Any, Any]):
         """Gymnasium's `DiscretizeObservation`."""

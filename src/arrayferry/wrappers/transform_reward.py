@@ -1,4 +1,4 @@
-"""The names of `gymnasium.wrappers.transform_reward`, for rewards of any framework."""
+"""The names of `gymnasium.wrappers.transform_reward`; `ClipReward` stays in the reward's framework."""
 
 from typing import Any
 
@@ -6,14 +6,15 @@ from gymnasium.core import ActType, ObsType
 from gymnasium.wrappers import transform_reward as theirs
 from gymnasium.wrappers.transform_reward import TransformReward as TransformReward
 
-from arrayferry.wrappers._compute import Rebuilt, as_numpy, restored
+from arrayferry.wrappers._compute.functions import Clip
 
 __all__ = ["ClipReward", "TransformReward"]
 
 
-class ClipReward(Rebuilt, theirs.ClipReward[ObsType, ActType]):
-    """Gymnasium's `ClipReward`."""
+class ClipReward(theirs.ClipReward[ObsType, ActType]):
+    """Gymnasium's `ClipReward`, for rewards of any framework."""
 
-    def reward(self, reward: Any) -> Any:
-        """Return a reward within the bounds."""
-        return restored(super().reward(as_numpy(reward)), reward, keep_float=True)
+    def __init__(self, env: Any, min_reward: Any = None, max_reward: Any = None) -> None:
+        """Wrap an environment; either bound may be None."""
+        super().__init__(env, min_reward, max_reward)
+        self.func = Clip(min_reward, max_reward)

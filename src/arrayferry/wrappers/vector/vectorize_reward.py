@@ -1,4 +1,4 @@
-"""The names of `gymnasium.wrappers.vector.vectorize_reward`, for rewards of any framework."""
+"""The names of `gymnasium.wrappers.vector.vectorize_reward`; `ClipReward` stays where the rewards are."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ from gymnasium.wrappers.vector.vectorize_reward import TransformReward as Transf
 from gymnasium.wrappers.vector.vectorize_reward import VectorizeTransformReward as VectorizeTransformReward
 
 from arrayferry.wrappers import transform_reward as single
-from arrayferry.wrappers._compute import in_numpy
+from arrayferry.wrappers._compute.array_context import context_of
 
 __all__ = ["ClipReward", "TransformReward", "VectorizeTransformReward"]
 
 
 class ClipReward(theirs.ClipReward):
-    """Gymnasium's `ClipReward`, which does not write into the rewards that it is given."""
+    """Gymnasium's `ClipReward`, for rewards of any framework."""
 
     def __init__(self, env: Any, min_reward: Any = None, max_reward: Any = None) -> None:
         """Wrap a vector environment; either bound may be None."""
@@ -22,8 +22,6 @@ class ClipReward(theirs.ClipReward):
 
     def rewards(self, rewards: Any) -> Any:
         """Return rewards within the bounds."""
-        return in_numpy(self._clipped, rewards)
-
-    def _clipped(self, rewards: Any) -> Any:
         clipped: Any = self.wrapper.func(rewards)
-        return clipped.astype(rewards.dtype, copy=False)
+        # In their own dtype, as in Gymnasium, but not in their own memory.
+        return clipped if context_of(rewards) is not None else clipped.astype(rewards.dtype, copy=False)

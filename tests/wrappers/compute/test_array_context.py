@@ -1,4 +1,4 @@
-"""Our subclasses of Gymnasium's wrappers: the same numbers, where the arrays are."""
+"""Gymnasium's wrappers, as subclasses of ours: the same numbers, where the arrays are."""
 
 from __future__ import annotations
 
@@ -292,25 +292,25 @@ def test_text_is_flattened_too(framework: str) -> None:
     assert_near(got, want, framework)
 
 
-def test_statistics_are_in_numpy_and_keep_their_meaning() -> None:
-    pytest.importorskip("torch")
+def test_statistics_stay_in_their_framework_and_keep_their_meaning() -> None:
+    torch = pytest.importorskip("torch")
     view = arrayferry.wrap(vector_of("NormalizeObservation", AutoresetMode.NEXT_STEP), "torch")
     env = ours.vector.NormalizeReward(
         ours.vector.NormalizeObservation(ours.vector.RecordEpisodeStatistics(view))
     )
     play(env, "torch")
     for rms in (env.env.obs_rms, env.return_rms):
-        assert (type(rms.mean), type(rms.var)) in {(np.ndarray,) * 2, (np.float64,) * 2}
+        assert (rms.mean.dtype, rms.var.dtype) == (torch.float64, torch.float64)
     assert env.env.obs_rms.count == pytest.approx(3 * 41, abs=1e-3)
     recorder = env.env.env
-    assert recorder.episode_returns.dtype == np.float64
+    assert recorder.episode_returns.dtype == np.float64  # in NumPy, as in Gymnasium
     assert len(recorder.return_queue) == recorder.episode_count == len(recorder.time_queue)
     assert list(recorder.return_queue) == list(recorder.length_queue)  # a reward of 1 for every step
     env.update_running_mean = env.env.update_running_mean = False
     before = copy.deepcopy((env.return_rms.mean, env.env.obs_rms.mean))
     play(env, "torch", 5)
-    assert before[0] == env.return_rms.mean
-    assert np.array_equal(before[1], env.env.obs_rms.mean)
+    assert torch.equal(before[0], env.return_rms.mean)
+    assert torch.equal(before[1], env.env.obs_rms.mean)
 
 
 @pytest.mark.parametrize("kind", ["single", "vector"])
@@ -333,8 +333,8 @@ def test_no_graph_grows_out_of_differentiable_observations() -> None:
     weight = torch.ones(3, requires_grad=True)
     env = ours.NormalizeObservation(Counter(show=lambda count: weight * count))
     obs, _ = env.reset(seed=1)
-    assert type(obs) is torch.Tensor
-    assert not obs.requires_grad
+    assert obs.requires_grad
+    assert not env.obs_rms.mean.requires_grad
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax"])
@@ -346,17 +346,6 @@ def test_rewards_and_dones_that_are_arrays(framework: str) -> None:
     assert all(isinstance(step[1], array_type_of(framework)) for step in got if isinstance(step, tuple))
     for one, other in zip(got, want):
         np.testing.assert_allclose(seen(one[1]), seen(other[1]), rtol=1e-5)
-
-
-@pytest.mark.parametrize("where", [ours, ours.vector])
-def test_a_reward_keeps_its_dtype(where: Any) -> None:
-    torch = pytest.importorskip("torch")
-    base = gym.make(CART) if where is ours else gym.make_vec(CART, 2, "sync")
-    scalars: dict[str, Any] = {"scalars": "target"} if where is ours else {}
-    view = arrayferry.wrap(base, "torch", reward_dtype="float32", **scalars)
-    env = where.NormalizeReward(where.ClipReward(view, np.float64(0), np.float64(1)))
-    env.reset(seed=1)
-    assert env.step(env.action_space.sample())[1].dtype == torch.float32
 
 
 def test_a_plain_jax_environment_stays_in_jax_on_its_device() -> None:
