@@ -74,16 +74,31 @@ def live_member_caster(
             be given the agent's own memory.
     """
     space = owner.action_space
-    if speedups is not None and to_env.framework.name == "numpy" and to_env.copy is not False:
+    if to_env.framework.name == "numpy" and to_env.copy is not False:
         current = owner, "action_space", space, refresh
         if isinstance(space, spaces.Discrete) and space.n <= _FEW and space.start == 0:
             members = [*map(np.dtype(space.dtype).type, range(int(space.n)))]
+            if speedups is None:
+                return partial(_cast_integer, members, fallback, owner, space, refresh)
             return speedups.member_caster(_items, fallback, members, None, None, *current)  # type: ignore[no-any-return]
-        if isinstance(space, ARRAY_SPACES):
+        if speedups is not None and isinstance(space, ARRAY_SPACES):
             dtype = np.dtype(space.dtype)
             probes = _viewers if reads_at_once and to_env.copy is None else _copiers
             return speedups.member_caster(probes, fallback, None, cast, dtype, *current)  # type: ignore[no-any-return]
     return lambda action: fallback(action) if owner.action_space is space else refresh(action)
+
+
+def _cast_integer(
+    members: list[Any], fallback: Caster, owner: Any, space: Any, refresh: Caster, action: Any
+) -> Any:
+    """Make a member of a Discrete space, as `member_caster` does in C."""
+    if owner.action_space is not space:
+        return refresh(action)
+    number, probe = None, _items[type(action)]
+    if probe is not None:
+        with ignore_errors():  # of an action that the probe cannot read
+            number = probe(action)
+    return members[number] if type(number) is int and 0 <= number < len(members) else fallback(action)
 
 
 def _item_of(cls: type) -> Any:
