@@ -118,8 +118,7 @@ def _answer(runner: Runner, number: int, channel: Channel, line: Line) -> None:
             message = dumps(dict.fromkeys(rests, failure_of(error, own)))
         done = index_of([row for row, _ in part])
         block.has_message[done] = False
-        if rests:
-            block.has_message[list(rests)] = True
+        block.has_message[list(rests)] = True
         order_memory()
         block.answered[done] = number
         order_memory()

@@ -120,6 +120,8 @@ class ProcessVectorEnv(WorkerVectorEnv):
         block = self._block
         while self._done.acquire(block=False):
             pass
+        block.wanted[0] = 1  # so that none is missed that comes before `_rest`
+        order_memory()
         (rows,) = (block.answered == block.asked).nonzero()
         if not rows.size:
             return [], {}
@@ -129,9 +131,7 @@ class ProcessVectorEnv(WorkerVectorEnv):
 
     def _rest(self, missing: int, seconds: float) -> None:
         self._block.wanted[0] = missing
-        order_memory()
-        if self._block.count_answered() < missing:
-            self._done.acquire(timeout=seconds)
+        self._done.acquire(timeout=seconds)
 
 
 _GUARD = 'in a script, make the environments under `if __name__ == "__main__":`'
