@@ -225,6 +225,76 @@ def test_an_array_on_a_gpu_is_not_on_the_host(name):
     assert bits(convert({"x": source}, name)["x"]) == bits(values)
 
 
+class CudaInterface:
+    """Says that its memory is on a GPU, of which it can make a copy, as the arrays of Numba can."""
+
+    def __init__(self, values, on_gpu=True):
+        self._values, self._on_gpu = values, on_gpu
+
+    @property
+    def __cuda_array_interface__(self):
+        if not self._on_gpu:
+            raise AttributeError("it is on the CPU")
+        return {
+            "shape": self._values.shape,
+            "typestr": self._values.dtype.str,
+            "data": (0, False),
+            "version": 3,
+        }
+
+    def __array__(self, dtype=None, copy=None):
+        return self._values.copy()
+
+
+class CudaOnly(CudaInterface):
+    __array__ = None
+
+
+def test_an_object_with_the_cuda_array_interface_is_an_array_on_its_device(name):
+    values = edges("int32")
+    source = CudaInterface(values)
+    assert not source_of(source).on_host(source)
+    result = convert({"x": source}, name)["x"]
+    assert bits(result) == bits(values)
+    with pytest.raises(SharingError, match=r'value\["x"\]'):
+        convert({"x": source}, name, copy=False)
+
+
+def test_one_that_nobody_here_can_read_is_an_error(name):
+    with pytest.raises(UnsupportedError, match="CudaOnly does not expose its values"):
+        convert(CudaOnly(edges("int32")), name)
+
+
+def test_it_must_be_what_it_says_it_is(name):
+    class Lies(CudaInterface):
+        def __array__(self, dtype=None, copy=None):
+            return self._values.astype("float32")
+
+    with pytest.raises(UnsupportedError, match="does not expose its values"):
+        convert(Lies(edges("int32")), name)
+
+
+def test_torch_and_cupy_are_asked_by_their_own_functions(monkeypatch):
+    torch = pytest.importorskip("torch")
+    values = edges("float32")
+    asked = []
+
+    def as_tensor(array, device):
+        asked.append(device)
+        return torch.from_numpy(array._values)
+
+    monkeypatch.setattr(torch, "as_tensor", as_tensor)
+    source = CudaOnly(values)
+    assert bits(convert(source, "numpy")) == bits(values)
+    assert asked == ["cuda"]
+    assert type(source_of(source).export(source)) is torch.Tensor  # which has DLPack
+
+
+def test_on_the_cpu_it_is_not_an_array_on_a_gpu():
+    source = CudaInterface(edges("int32"), on_gpu=False)
+    assert source_of(source).on_host(source)
+
+
 def test_an_image_stays_one_and_what_is_registered_does_not(name):
     image = pytest.importorskip("PIL.Image").new("RGB", (3, 2))
     assert hasattr(type(image), "__array_interface__")

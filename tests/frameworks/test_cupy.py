@@ -13,7 +13,7 @@ import pytest
 from arrayferry import Converter, Framework, Source, Target, convert, register_framework
 from arrayferry._core import holds
 from arrayferry.errors import DeviceError, SharingError
-from arrayferry.testing import check_framework, edges
+from arrayferry.testing import bits, check_framework, edges
 
 ENTERED, CALLS = [0], []
 
@@ -55,6 +55,17 @@ class GPUArray:
 
     def __dlpack_device__(self):
         return (2, self.device.id)
+
+
+class OfNumba:
+    """An array on a GPU of a library that has no DLPack."""
+
+    def __init__(self, values):
+        self.values, self.dtype, self.shape = values, values.dtype, values.shape
+
+    @property
+    def __cuda_array_interface__(self):
+        return {"shape": self.shape, "typestr": self.dtype.str, "data": (0, False), "version": 3}
 
 
 class Event:
@@ -109,6 +120,18 @@ def test_arrays_are_on_the_device_that_was_asked_for(calls):
     assert not calls  # each is in the order of its stream
     with Device(1):
         assert Converter("cupy", "cuda").device == Device(1)
+
+
+@pytest.mark.usefixtures("calls")
+def test_an_object_with_the_cuda_array_interface_never_leaves_its_device(monkeypatch):
+    monkeypatch.setattr(sys.modules["cupy"], "asarray", lambda array: GPUArray(array.values), raising=False)
+    monkeypatch.setattr(sys.modules["cupy"], "from_dlpack", lambda array: array, raising=False)
+    source = OfNumba(edges("float32"))
+    assert convert(source, "cupy", copy=False).values is source.values
+    copied = convert({"x": source}, "cupy")["x"]
+    assert type(copied) is GPUArray
+    assert not np.shares_memory(copied.values, source.values)
+    assert bits(convert(source, "numpy")) == bits(source.values)
 
 
 def test_copies_on_a_device_need_one_event_and_no_wait(calls):

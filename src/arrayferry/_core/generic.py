@@ -2,8 +2,8 @@
 
 * as a target -> `module.asarray` of private memory; the result's dtype and shape are checked
 * as a source -> DLPack or `__array__`, whichever gives the array's true values
-* an object with only `__array_interface__` or `__cuda_array_interface__` -> unchanged, as images are;
-  `register_leaf` can make it an array
+* an object with `__cuda_array_interface__` -> a GPU array: by DLPack, or by a framework that can see it
+* one with only `__array_interface__` -> unchanged, as images are; `register_leaf` can make it an array
 * its dtypes and default dtypes -> found by trying
 """
 
@@ -22,7 +22,7 @@ from arrayferry._core.framework import WIDE, Array, Framework, Source, Target, n
 from arrayferry._core.interruptions import attempt
 from arrayferry.errors import SharingError, UnsupportedError
 
-_PROTOCOLS = ("__array_namespace__", "__dlpack__")
+_PROTOCOLS = ("__array_namespace__", "__dlpack__", "__cuda_array_interface__")
 
 
 class ArrayLibrary(Framework):
@@ -35,7 +35,9 @@ class ArrayLibrary(Framework):
 
     def source(self, cls: type) -> Source:
         """Return how its arrays are read: in every way that some library supports."""
-        return Source(read=read, view=view, on_host=lambda array: dlpack_device_type(array) <= 1)
+        return Source(
+            read=read, view=view, on_host=lambda array: dlpack_device_type(array) <= 1, export=export
+        )
 
     def target(self, device: Any) -> Target:
         """Return how its arrays are made: by its `asarray`, or else its `from_dlpack`."""
@@ -65,7 +67,9 @@ def framework_of_type(cls: type) -> Framework | None:
 
 
 def dlpack_device_type(array: Any) -> int:
-    """Return DLPack's number for the kind of device that an array is on: 1 for the CPU, 0 if unknown."""
+    """Return DLPack's number for the kind of device that an array is on: 1 is the CPU, 2 CUDA, 0 unknown."""
+    if not hasattr(array, "__dlpack_device__"):
+        return 2 if _interface(array) else 0
     device = attempt(lambda: array.__dlpack_device__())  # a TPU and several devices have no number
     return 0 if device is None else int(device[0])
 
@@ -73,18 +77,20 @@ def dlpack_device_type(array: Any) -> int:
 # ---- reading ----------------------------------------------------------------------------------------------
 
 # The ways in which NumPy may read an array, in the order in which they are tried; the first two are DLPack.
-_WAYS: tuple[Callable[[Any], Any], ...] = (
+# Frameworks add theirs, and those in which they see `__cuda_array_interface__` as an array that has DLPack.
+WAYS: list[Callable[[Any], Any]] = [
     np.from_dlpack,
     lambda array: np.from_dlpack(array, device="cpu"),
     lambda array: array.__array__(),
-)
+]
+CUDA_VIEWS: list[Callable[[Any], Any]] = []
 
 
 def read(array: Any) -> Array | None:
     """Return a view or a copy, whichever the array gives; None if its elements are not numbers."""
     has_counterpart = True
     # Without a dtype to compare, only DLPack is exact, because it carries one: a null might become a NaN.
-    for way in _WAYS if hasattr(array, "dtype") else _WAYS[:2]:
+    for way in WAYS if hasattr(array, "dtype") or _interface(array) else WAYS[:2]:
         if (values := attempt(way, array)) is None:
             continue
         if isinstance(values, np.ma.MaskedArray):
@@ -106,15 +112,27 @@ def view(array: Any) -> Array:
     return no_view(array) if values is None or not _matches(array, values) else values
 
 
+def export(array: Any) -> Any:
+    """Return an array on the same memory that has DLPack, if there is one."""
+    ways = [] if hasattr(array, "__dlpack__") else CUDA_VIEWS
+    return next((seen for way in ways if (seen := attempt(way, array)) is not None), array)
+
+
 def _matches(array: Any, values: Array) -> bool:
     """Return whether dtype and shape are the same; one that the array does not have counts as the same."""
-    return dtype_name(getattr(array, "dtype", values.dtype)) == values.dtype.name and _has_shape(
-        array, values
-    )
+    dtype = np.dtype(_interface(array).get("typestr", values.dtype))
+    return dtype_name(getattr(array, "dtype", dtype)) == values.dtype.name and _has_shape(array, values)
 
 
 def _has_shape(array: Any, values: Array) -> bool:
-    return tuple(getattr(array, "shape", values.shape)) == values.shape
+    shape = _interface(array).get("shape", values.shape)
+    return tuple(getattr(array, "shape", shape)) == values.shape
+
+
+def _interface(array: Any) -> dict[str, Any]:
+    """Return the description of an array on a GPU; on the CPU, some have the attribute, but nothing in it."""
+    interface = attempt(lambda: array.__cuda_array_interface__)
+    return interface if isinstance(interface, dict) else {}
 
 
 # ---- making -----------------------------------------------------------------------------------------------

@@ -8,13 +8,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from arrayferry._core.dtypes import STANDARD
 from arrayferry._core.framework import Deferred, Framework, Source, Target
+from arrayferry._core.generic import CUDA_VIEWS, WAYS
 from arrayferry._core.holds import hold_sources
 from arrayferry._frameworks._lazy import cupy
+
+# Only where it is imported already: an array of another library may be on a GPU without it.
+CUDA_VIEWS.append(lambda array: sys.modules["cupy"].asarray(array))
+WAYS.append(lambda array: sys.modules["cupy"].asarray(array).get())
 
 
 class CuPy(Framework):

@@ -19,6 +19,7 @@ from typing import Any
 
 from arrayferry._core.dtypes import ML_DTYPES, STANDARD, defaults_with, dtype_name, numpy_dtype
 from arrayferry._core.framework import Array, Deferred, Framework, Source, Target
+from arrayferry._core.generic import CUDA_VIEWS, WAYS
 from arrayferry._core.messages import with_article
 from arrayferry._core.ownership import STRIDED
 from arrayferry._core.speedups import speedups
@@ -54,6 +55,11 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+# Only where it is imported already: an array of another library may be on a GPU without it.
+CUDA_VIEWS.append(lambda array: sys.modules["torch"].as_tensor(array, device="cuda"))
+WAYS.append(lambda array: sys.modules["torch"].as_tensor(array, device="cuda").cpu().numpy())
 
 
 class Torch(Framework):
