@@ -188,10 +188,25 @@ def test_an_example_may_leave_parts_out() -> None:
 
 @pytest.mark.parametrize("second", [None, {"z": None}, {"y": 1}, 5, {"z": "text"}, {"z": {"z": 1}}], ids=str)
 def test_an_info_of_another_form_is_refused(second: Any) -> None:
-    reset, step = arrayferry.in_jit(Telling({}, {"q": {"z": 1}}, {"q": second}), info={"q": {"z": 1}})
+    reset, step = arrayferry.in_jit(Telling({}, {"q": {"z": 1}}, {"q": second}), info="q")
     where = r"""info\["q"\](\["z"\]: .* where int32\[\]|: .* where \['z'\]) was declared"""
     with pytest.raises(jax.errors.JaxRuntimeError, match=f"UnsupportedError: {where}"):
         rollout(reset, step, jax.random.key(0), jnp.ones(2))
+
+
+@pytest.mark.parametrize("second", [None, {"z": None}, {"y": 1}, 5, {"z": "text"}, {"z": {"z": 1}}], ids=str)
+def test_a_first_reset_and_step_whose_infos_differ_in_form_are_refused(second: Any) -> None:
+    where = r"""info\["q"\](\["z"\]: .* no counterpart|: .* where \['z'\] was declared)"""
+    with pytest.raises(arrayferry.FerryError, match=where):
+        arrayferry.in_jit(Telling({"q": {"z": 1}}, {"q": second}), info="q")
+
+
+@pytest.mark.parametrize("infos", [(1, 0.5), (1.0, 2), (True, 3)], ids=str)
+def test_an_info_has_the_dtype_of_the_first_reset_and_step(infos: Any) -> None:
+    reset, step = arrayferry.in_jit(Telling(*[{"q": one} for one in infos]), info="q")
+    found = rollout(reset, step, jax.random.key(0), jnp.ones(2))[1][-1]["q"]
+    assert found.tolist() == [infos[1]] * 2
+    assert found.dtype == np.dtype("int32" if infos[0] is True else "float32")
 
 
 @pytest.mark.parametrize("value", ["north", np.array([None, 1], object)], ids=["text", "objects"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -115,8 +117,9 @@ def test_a_step_whose_autoreset_fails_was_taken() -> None:
     assert obs.tolist() == [1, 1]
 
 
-def test_infos_in_the_dtype_of_their_example() -> None:
-    reset, step = arrayferry.in_jit(Scripted(BOX, counting), info={"count": 0})
+@pytest.mark.parametrize("info", [("count",), {"count": 0}], ids=["name", "example"])
+def test_infos_by_name_and_by_example(info: Any) -> None:
+    reset, step = arrayferry.in_jit(Scripted(BOX, counting), info=info)
     _, values = rollout(reset, step, jax.random.key(0), jnp.ones(3))
     assert values[-1]["count"].tolist() == [1, 2, 3]
     assert values[-1]["count"].dtype == np.int32
@@ -134,16 +137,24 @@ def test_infos_are_zeros_where_there_are_none() -> None:
     assert values[-1]["episode"]["l"].tolist() == [0, 2, 0]
 
 
-def test_the_final_observation_of_a_single_environment() -> None:
-    reset, step = arrayferry.in_jit(Scripted(BOX, counting), autoreset=True, info={"final_obs": counting(0)})
+def test_the_first_step_leaves_the_action_space_as_it_was() -> None:
+    env = Scripted(BOX, counting)
+    env.action_space = spaces.Discrete(1000, seed=5)
+    arrayferry.in_jit(env, info="count")
+    assert env.action_space.sample() == spaces.Discrete(1000, seed=5).sample()
+
+
+@pytest.mark.parametrize("info", [("final_obs",), {"final_obs": counting(0)}], ids=["name", "example"])
+def test_the_final_observation_of_a_single_environment(info: Any) -> None:
+    reset, step = arrayferry.in_jit(Scripted(BOX, counting), autoreset=True, info=info)
     _, (obs, _, terminated, _, info) = rollout(reset, step, jax.random.key(0), jnp.ones(4))
     assert obs[:, 0].tolist() == [1, 2, 0, 1]
     assert terminated.tolist() == [False, False, True, False]
     assert info["final_obs"][:, 0].tolist() == [0, 0, 3, 0]
 
 
-def test_a_final_observation_that_there_never_is_is_refused() -> None:
-    info = {"final_obs": np.zeros(4, np.float32)}
+@pytest.mark.parametrize("info", ["final_obs", {"final_obs": None}], ids=["name", "example"])
+def test_a_final_observation_that_there_never_is_is_refused(info: Any) -> None:
     with pytest.raises(arrayferry.FerryError, match=r"info: there is no final_obs[\s\S]*SAME_STEP"):
         arrayferry.in_jit(vector(2, AutoresetMode.NEXT_STEP), info=info)
     with pytest.raises(arrayferry.FerryError, match=r"info: there is no final_obs[\s\S]*autoreset=True"):
@@ -155,10 +166,20 @@ def test_a_vector_environment_that_nobody_resets_is_refused() -> None:
         arrayferry.in_jit(vector(2, AutoresetMode.DISABLED))
 
 
-@pytest.mark.parametrize("info", ["lives", ("lives",)])
-def test_an_info_without_an_example_is_refused(info: Any) -> None:
-    with pytest.raises(arrayferry.FerryError, match=r"info=.* gives no example[\s\S]*info=\{\"lives\": 0\}"):
-        arrayferry.in_jit(Scripted(BOX, counting), info=info)
+def test_an_unknown_info_is_refused() -> None:
+    for autoreset in (False, True):
+        with pytest.raises(arrayferry.FerryError, match="no info 'lives'") as caught:
+            arrayferry.in_jit(Scripted(BOX, counting), info=("lives",), autoreset=autoreset)
+        assert re.search(r"give an example of it, .*; there are: .*count", caught.value.hint)
+        assert ("final_obs" in caught.value.hint) == autoreset
+    with pytest.raises(arrayferry.FerryError) as caught:
+        arrayferry.in_jit(gym.make("CartPole-v1"), info=("lives",))
+    assert caught.value.hint == 'give an example of it, info={"lives": ...}'
+
+
+def test_one_info_by_its_name() -> None:
+    reset, step = arrayferry.in_jit(Scripted(BOX, counting), info="count")
+    assert step(reset(jax.random.key(0))[0], 1.0)[1][-1]["count"] == 1
 
 
 def test_autoreset_is_applied_or_refused_in_vectors() -> None:

@@ -67,6 +67,7 @@ CHANGES: dict[str, Any] = {
     "the environment inside": lambda env: env.unwrapped.step(np.float32(0)),
     "another wrapper's reset": lambda env: gym.wrappers.TimeLimit(env, 5).reset(),
     "another in_jit": lambda env: jax.block_until_ready(arrayferry.in_jit(env)[0](jax.random.key(1))),
+    "another in_jit that looks for infos": lambda env: arrayferry.in_jit(env, info="count"),
     "in_jit through another wrapper": lambda env: jax.block_until_ready(
         arrayferry.in_jit(gym.wrappers.TimeLimit(env.unwrapped, 5))[0](jax.random.key(1))
     ),

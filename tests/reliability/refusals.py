@@ -494,14 +494,11 @@ def _in_jit_without_jax() -> Any:
 IN_JIT: dict[str, Call] = {
     "in_jit(env) without JAX": _in_jit_without_jax,
     "in_jit(an environment that observes text)": lambda: arrayferry.in_jit(_WithText()),
-    'in_jit(env, info=("lives",))': lambda: arrayferry.in_jit(
-        gym.make("CartPole-v1"),
-        info=("lives",),  # type: ignore[arg-type]
+    'in_jit(env, info=("lives",)), which has none': lambda: arrayferry.in_jit(
+        gym.make("CartPole-v1"), info=("lives",)
     ),
     "in_jit(env, info=...) of a text": lambda: arrayferry.in_jit(_single(), info={"where": "north"}),
-    'in_jit(env, info={"final_obs": ...}) without autoreset': lambda: arrayferry.in_jit(
-        _single(), info={"final_obs": 0.0}
-    ),
+    'in_jit(env, info="final_obs") without autoreset': lambda: arrayferry.in_jit(_single(), info="final_obs"),
     "in_jit(vector environment that nobody resets)": lambda: arrayferry.in_jit(_walk(2, "Disabled")),
     "in_jit(vector environment, autoreset=True), which resets in the next step": lambda: arrayferry.in_jit(
         gym.make_vec("CartPole-v1", 2, "sync"), autoreset=True

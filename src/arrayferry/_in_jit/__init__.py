@@ -12,7 +12,7 @@ is checked against what its spaces declare before XLA gets it, because XLA would
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,7 @@ __all__ = ["in_jit"]
 def in_jit(
     env: gym.Env[Any, Any] | VectorEnv[Any, Any, Any],
     *,
-    info: Mapping[str, Any] | None = None,
+    info: str | Iterable[str] | Mapping[str, Any] = (),
     autoreset: bool = False,
 ) -> tuple[Reset, Step]:
     """Return `reset` and `step` functions of an environment that work inside `jax.jit`.
@@ -62,9 +62,10 @@ def in_jit(
     Args:
         env: the environment, single or vector, of any framework. Its spaces must have fixed shapes.
             EnvPool's are refused: they have functions of their own, `env.xla()`.
-        info: the infos that `step` returns, each with an example of its shapes and dtypes, such as
-            `{"episode": {"r": np.zeros(8)}}`. In a step that lacks one, it is zeros. `"final_obs"`, of which
-            an observation is an example, needs an environment that resets in the step that ends an episode.
+        info: the name or names of the infos that `step` returns. Their shapes are those of a first reset and
+            step, which are taken immediately; or give examples, such as `{"episode": {"r": np.zeros(8)}}`. In
+            a step that lacks one, it is zeros. `"final_obs"`, which needs no first step, and of which an
+            observation is an example, needs an environment that resets in the step that ends an episode.
         autoreset: for single environments, whether the step that ends an episode resets, and returns the next
             episode's first observation. Vector environments follow their own mode: `autoreset=True` is
             refused unless that is `SAME_STEP`, and `DISABLED` always.
@@ -75,10 +76,10 @@ def in_jit(
 
     Raises:
         NotInstalledError: JAX is not installed.
-        UnsupportedError: a space has no fixed shape, an info has no example, or a vector environment is
-            EnvPool's or does not reset by itself, or not as asked; or, when a step is traced, the action does
-            not have the structure, shapes and kinds of its space, or the step is under `vmap`, `pmap`,
-            `shard_map` or `grad`.
+        UnsupportedError: a space has no fixed shape, an info is unknown, or a vector environment is EnvPool's
+            or does not reset by itself, or not as asked; or, when a step is traced, the action does not have
+            the structure, shapes and kinds of its space, or the step is under `vmap`, `pmap`, `shard_map` or
+            `grad`.
 
     Example:
         >>> import arrayferry, gymnasium as gym, jax
@@ -96,16 +97,14 @@ def in_jit(
         import jax
     except ImportError as error:
         raise NotInstalledError("in_jit needs JAX", "pip install jax") from error
-    examples: Any = info or {}
-    if not isinstance(examples, Mapping):
-        what, hint = f"info={info!r} gives no example", 'give one of each info, as in info={"lives": 0}'
-        raise UnsupportedError(what, hint)
+    if not isinstance(info, Mapping):
+        info = (info,) if isinstance(info, str) else tuple(info or ())
     if hint := adapter_of(env).xla:
         what = f"{type(env).__qualname__} has its own functions for compiled code, without callbacks"
         raise UnsupportedError(what, hint)
     stop_rollouts_at_exit()
     callback = by_buffers if buffers_work() else via_io_callback
-    reset, step = _functions(Host(env, examples, autoreset), callback)
+    reset, step = _functions(Host(env, info, autoreset), callback)
     # Compiled here, so that a call outside of `jit` is not compiled each time.
     return jax.jit(reset), jax.jit(step)
 

@@ -16,7 +16,7 @@ from arrayferry._frameworks.jax import jax
 from arrayferry.errors import NarrowingError, UnsupportedError
 from arrayferry.spaces.structure import subspaces
 
-__all__ = ["Array", "Declared", "Leaf", "leaf_of", "like_example", "like_space"]
+__all__ = ["Array", "Declared", "Leaf", "leaf_of", "like_example", "like_examples", "like_space"]
 
 Array = np.ndarray[Any, Any]
 Writer = Callable[[Array, Any], None]
@@ -151,3 +151,13 @@ def like_example(path: str, example: Any) -> Any:
     if not is_known(array.dtype):
         raise UnsupportedError(f"{describe(array)} has no counterpart in JAX", "leave it out", path)
     return leaf_of(path, array.shape, array.dtype)
+
+
+def like_examples(path: str, first: Any, *others: Any) -> Any:
+    """Return the form of the first example, in dtypes that hold all; the others may have more parts."""
+    declared = Declared(path, like_example(path, first), is_whole=False)
+    leaves = []
+    for leaf, *values in zip(declared.leaves, *map(declared.flatten, others)):
+        dtypes = [like_example(leaf.path, np.asarray(value)).dtype for value in values]
+        leaves.append(leaf_of(leaf.path, leaf.shape, np.result_type(leaf.dtype, *dtypes)))
+    return declared.build(leaves)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import gymnasium as gym
@@ -12,7 +14,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from arrayferry._boundary.autoreset import autoreset_mode_of, step_with_autoreset
 from arrayferry._frameworks.jax import jax
-from arrayferry._in_jit.declared import Array, Declared, Leaf, leaf_of, like_example, like_space
+from arrayferry._in_jit.declared import Array, Declared, Leaf, leaf_of, like_examples, like_space
 from arrayferry._in_jit.turns import numbers, turns_of
 from arrayferry.errors import UnsupportedError
 from arrayferry.spaces.structure import step_space
@@ -35,7 +37,7 @@ class Host:
         values: all values of a step, declared.
     """
 
-    def __init__(self, env: Any, info: Mapping[str, Any], autoreset: bool) -> None:
+    def __init__(self, env: Any, info: tuple[str, ...] | Mapping[str, Any], autoreset: bool) -> None:
         dense: Any = {"dense_final": True} if isinstance(env, VectorEnv) else {}
         self._env = env = wrap(env, "numpy", **dense)
         is_vector = isinstance(env, VectorEnv)
@@ -51,7 +53,8 @@ class Host:
             what = "this vector environment does not reset in the step that ends an episode"
             raise UnsupportedError(f"autoreset=True, but {what}", f"{with_same_step}, or leave autoreset out")
         self._resets = autoreset and not is_vector
-        if "final_obs" in info and not self._resets and mode is not AutoresetMode.SAME_STEP:
+        self._has_final_obs = self._resets or mode is AutoresetMode.SAME_STEP
+        if "final_obs" in info and not self._has_final_obs:
             how = with_same_step if is_vector else "pass autoreset=True"
             what = "there is no final_obs if the step that ends an episode does not reset"
             raise UnsupportedError(what, how, "info")
@@ -63,9 +66,13 @@ class Host:
         self.action = Declared("action", like_space("action", step_space(env, "action_space")))
         reward = leaf_of("reward", rewards, float)
         flags = [leaf_of(name, batch, bool) for name in ("terminated", "truncated")]
-        examples = {name: like_example(f'info["{name}"]', example) for name, example in info.items()}
-        self._info = Declared("info", examples, is_whole=False)
-        self._no_info = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self._info.form)
+        if isinstance(info, Mapping):
+            examples = {name: [one] for name, one in info.items()}
+        else:
+            examples = self._first_infos(info)
+        forms = {name: like_examples(f'info["{name}"]', *found) for name, found in examples.items()}
+        self._info = Declared("info", forms, is_whole=False)
+        self._no_info = _zeros(forms)
         self.values = Declared("step", (self.obs.form, reward, *flags, self._info.form))
         self._writers = [leaf.writer() for leaf in self.values.leaves]
         self._is_flat = isinstance(self.obs.form, Leaf) and not self._info.leaves
@@ -106,3 +113,24 @@ class Host:
         yield from self.obs.flatten(obs)
         yield from (reward, terminated, truncated)
         yield from self._info.flatten({**self._no_info, **info})
+
+    def _first_infos(self, names: tuple[str, ...]) -> dict[str, list[Any]]:
+        """Return examples of the named infos: those of a first reset and step."""
+        infos: list[dict[str, Any]] = []
+        if set(names) - {"final_obs"}:
+            space = deepcopy(step_space(self._env, "action_space"))  # its own must not be seeded
+            space.seed(0)
+            infos = [self._env.reset(seed=0)[1], self._env.step(space.sample())[-1]]
+        found = {name: [one[name] for one in infos if name in one] for name in chain(*infos)}
+        if self._has_final_obs:
+            found["final_obs"] = [_zeros(self.obs.form)]
+        for name in names:
+            if name not in found:
+                known = f"; there are: {', '.join(found)}" if found else ""
+                hint = f'give an example of it, info={{"{name}": ...}}{known}'
+                raise UnsupportedError(f"no info {name!r} in the first reset or step", hint, "info")
+        return {name: found[name] for name in names}
+
+
+def _zeros(form: Any) -> Any:
+    return jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), form)
