@@ -179,7 +179,7 @@ def walk(
                     answer = answer.array
                 results.append(answer)
             else:
-                if len(stack) == 1:
+                if container is None:
                     break
                 if deferred and not container.counted:  # somebody else's code would see the arrays
                     complete(deferred)

@@ -28,6 +28,7 @@ def compare(env_name: str, num_envs: int, workers: int, laps: int) -> Outcome:
         WORKERS: partial(ProcessVectorEnv, env_fns, workers=workers),
     }
     title = f"{env_name} x {num_envs}, {workers} worker{'s' if workers > 1 else ''}"
+    vectors: dict[str, Any] = {}
     trips: dict[str, Trip] = {}
     problems: dict[str, str] = {}
     waiting: dict[str, float] = {}
@@ -35,7 +36,7 @@ def compare(env_name: str, num_envs: int, workers: int, laps: int) -> Outcome:
     with ExitStack() as stack, status(f"{title}: taking turns"):
         for name, maker in makers.items():
             try:
-                envs = maker()
+                vectors[name] = envs = maker()
                 stack.callback(envs.close)
                 trip = trip_through(envs, sampled_actions(envs))
                 trip(FEWEST)
@@ -45,8 +46,8 @@ def compare(env_name: str, num_envs: int, workers: int, laps: int) -> Outcome:
                     raise
                 problems[name] = one_line(error)
         times = replay(trips, laps)
-        if WORKERS in trips:  # the last one made
-            learner, idle = _waits(envs, int(max(FEWEST, SECONDS / times[WORKERS])))
+        if WORKERS in trips:
+            learner, idle = _waits(vectors[WORKERS], int(max(FEWEST, SECONDS / times[WORKERS])))
             waiting = {"learner": learner, "workers": idle}
             note = f"{WORKERS}: the caller waited {learner:.0%} of the time, a worker {idle:.0%}"
     speeds = {name: f"{num_envs / time:,.0f}" for name, time in times.items()}

@@ -38,8 +38,7 @@ class _TensorDicts:
         obs, info = self.env.reset(seed=seed, options=options)
         return self._pack(obs), info
 
-    def step(self, action: Any) -> Any:
-        """Take a step, with an action (or one for each environment) that may be a TensorDict."""
+    def _step(self, action: Any) -> Any:
         obs, reward, terminated, truncated, info = self.env.step(_unpack(self.env.action_space, action))
         if self._batch and "final_obs" in info:
             info["final_obs"] = self._pack(info["final_obs"])
@@ -73,9 +72,17 @@ class _TensorDicts:
 class TensorDictEnv(_TensorDicts, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """A single environment with TensorDicts: see `tensordict_env`."""
 
+    def step(self, action: Any) -> Any:
+        """Take a step, with an action that may be a TensorDict."""
+        return self._step(action)
+
 
 class TensorDictVectorEnv(_TensorDicts, VectorWrapper, RecordConstructorArgs):
     """A vector environment with TensorDicts: see `tensordict_env`."""
+
+    def step(self, actions: Any) -> Any:
+        """Take a step in all environments, with actions that may be a TensorDict."""
+        return self._step(actions)
 
 
 def make_env(env: Any, device: Any, **options: Unpack[Options]) -> TensorDictEnv | TensorDictVectorEnv:
