@@ -23,6 +23,9 @@ from helpers.envs import Scripted
 
 OBSERVATION = np.arange(3, dtype=np.float32)
 
+# Those that share memory with NumPy, as far as they are installed.
+NUMPY_AND_TORCH = [name for name in ("numpy", "torch") if name in arrayferry.frameworks()]
+
 
 class OnlyFloat:
     def __float__(self) -> float:
@@ -404,7 +407,7 @@ def test_flags_of_a_vector_environment_are_an_array_of_bools(flags: Any, target:
     ids=repr,
 )
 def test_rows_are_not_rounded_to_a_common_dtype(reward: Any) -> None:
-    for target in ("numpy", "torch"):
+    for target in NUMPY_AND_TORCH:
         got = rows(target, reward)[1]
         want = [getattr(one, "item", lambda one=one: one)() for one in reward]
         assert [Fraction(one.item()) for one in got] == [*map(Fraction, want)]
@@ -425,12 +428,13 @@ def test_an_array_of_one_object_is_no_row(target: str) -> None:
     ],
 )
 def test_rows_that_would_be_cast_cannot_be_shared(reward: Any, flags: Any, options: Any, where: str) -> None:
-    for target in ("numpy", "torch"):
+    for target in NUMPY_AND_TORCH:
         with pytest.raises(SharingError, match=f"(?s)^{where}: .*copy=None"):
             rows(target, reward, flags, copy=False, **options)
 
 
 def test_rows_that_need_no_cast_are_shared() -> None:
+    pytest.importorskip("torch")
     reward, flags = np.zeros(2), np.zeros(2, bool)
     got = rows("torch", reward, flags, copy=False)
     reward[0], flags[1] = 7, True
