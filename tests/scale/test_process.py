@@ -692,9 +692,8 @@ def test_what_a_worker_has_answered_before_it_died_is_taken(make: Any) -> None:
     envs.reset(seed=0)
     worker = envs._workers[2]
     envs.step_async(np.zeros(4, int))
-    while not worker._channel.done.acquire(block=False):
+    while envs._block.answered[2] != worker.number:
         time.sleep(0.01)
-    worker._channel.done.release()  # it has stepped
     os.kill(worker._process.pid, signal.SIGKILL)
     worker._process.join()
     _, reward, _, _, infos = envs.step_wait()
@@ -917,7 +916,7 @@ def test_a_step_that_was_interrupted_is_over(make: Any, monkeypatch: pytest.Monk
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(envs._workers[1], "read", interrupted)
+        patch.setattr(envs._workers[1], "finish", interrupted)
         with pytest.raises(KeyboardInterrupt):
             envs.step(np.zeros(4, int))
     with pytest.raises(arrayferry.FerryError, match="call reset"):
@@ -926,15 +925,22 @@ def test_a_step_that_was_interrupted_is_over(make: Any, monkeypatch: pytest.Monk
     assert envs.step(np.zeros(4, int))[1].tolist() == [1 / 3] * 4
 
 
-def make_late(worker: Any, patch: pytest.MonkeyPatch) -> None:
-    """Let a worker not be done in time, and go on nevertheless."""
+def make_late(envs: Any, index: int, patch: pytest.MonkeyPatch) -> None:
+    """Let the worker of one environment not be done in time, and go on nevertheless."""
+    worker, answers = envs._workers[index], envs._answers
     first = worker._process
 
     def trouble(now: float) -> Any:
         return "the worker did not answer in time" if worker._process is first else None
 
-    confirm = worker.confirm
-    patch.setattr(worker, "confirm", lambda seconds: worker._process is not first and confirm(seconds))
+    def without() -> Any:
+        rows, rests = answers()
+        if worker._process is first:
+            rows = [row for row in rows if row != index]
+            rests.pop(index, None)
+        return rows, rests
+
+    patch.setattr(envs, "_answers", without)
     patch.setattr(worker, "trouble", trouble)
 
 
@@ -1008,7 +1014,7 @@ def test_a_worker_that_is_late_is_killed_before_its_row_is_shown(
         tell_fault(request)
 
     with monkeypatch.context() as patch:
-        make_late(worker, patch)
+        make_late(envs, 1, patch)
         patch.setattr(envs, "_tell_fault", tell)
         assert envs.step(np.zeros(4, int))[4]["fault"].tolist() == [False, True, False, False]
     assert alive == [False]
@@ -1018,8 +1024,8 @@ def test_an_error_in_a_fault_leaves_no_late_answer(make: Any, monkeypatch: pytes
     envs = make(workers=4, max_faults=1)
     envs.reset(seed=0)
     with monkeypatch.context() as patch:
-        for worker in envs._workers[1:3]:
-            make_late(worker, patch)
+        for index in (1, 2):
+            make_late(envs, index, patch)
         with pytest.raises(arrayferry.errors.WorkerError, match="the worker of environment 1 failed: "):
             envs.step(np.zeros(4, int))
     assert_equal(envs.reset(seed=11), SyncVectorEnv(fns()).reset(seed=11))
@@ -1032,7 +1038,7 @@ def test_an_exception_is_raised_rather_than_another_worker_s_faults(
     envs = make(fns(kind=Raises), 4)
     envs.reset(seed=0)
     with monkeypatch.context() as patch:
-        make_late(envs._workers[2], patch)
+        make_late(envs, 2, patch)
         with pytest.raises(KeyError, match="a wheel is off"):
             die(envs)
 
@@ -1042,16 +1048,16 @@ def test_an_interrupt_while_a_successor_resets(make: Any, monkeypatch: pytest.Mo
     envs = make(workers=4, autoreset_mode=SAME_STEP)
     envs.reset(seed=0)
     worker = envs._workers[1]
-    read, successors = worker.read, worker.successors
+    answers, successors = envs._answers, worker.successors
 
-    def interrupted(request: Any) -> Any:
+    def interrupted() -> Any:
         if worker.successors > successors:
             raise KeyboardInterrupt
-        return read(request)
+        return answers()
 
     os.kill(worker._process.pid, signal.SIGKILL)
     with monkeypatch.context() as patch:
-        patch.setattr(worker, "read", interrupted)
+        patch.setattr(envs, "_answers", interrupted)
         with pytest.raises(KeyboardInterrupt):
             envs.step(np.zeros(4, int)) if ask == "step" else envs.reset()
     with pytest.raises(arrayferry.FerryError, match="call reset"):
@@ -1228,8 +1234,8 @@ def test_an_answer_that_nobody_has_read_does_not_keep_a_worker_from_closing(
     envs = make(fns(2, Tells), step_timeout=30)
     envs.reset(seed=0)
     envs.step_async(np.zeros(2, int))
-    for worker in envs._workers:
-        worker._channel.done.acquire()  # it has stepped, and tells
+    while (envs._block.answered != envs._block.asked).any():  # they have stepped, and tell
+        time.sleep(0.01)
     envs.close()
     assert (tmp_path / "0").exists()
     assert (tmp_path / "1").exists()
@@ -1263,7 +1269,7 @@ class Env(gym.Wrapper):
     envs = ProcessVectorEnv([lambda: Env(gym.make("CartPole-v1"))] * 2, workers=2, context={context!r})
     envs.reset(seed=0)
     for worker in envs._workers:
-        semaphores = [one._semlock.name for one in (worker._channel.go, worker._channel.done)]
+        semaphores = [one._semlock.name for one in (worker._go, envs._done)]
         print(worker._process.pid, *semaphores, flush=True)
     if "hang" in sys.argv or "tell" in sys.argv:
         envs.step_async(np.zeros(2, int))

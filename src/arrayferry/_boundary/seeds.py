@@ -28,16 +28,15 @@ def seeds_of(seed: Any, count: int) -> list[int | None]:
     return seeds
 
 
-def successor_seed(seed: int, index: int, successors: int, layer: int) -> int:
+def successor_seed(seed: int, index: int, successors: int) -> int:
     """Return the seed of an environment that replaces a lost one, which no other has had.
 
     Args:
         seed: what the caller gave the environment.
         index: its number.
         successors: how many have replaced it, this one included.
-        layer: 0 in a process, 1 for an actor, which may have such processes.
     """
-    return int(np.random.SeedSequence([seed, index, successors, layer]).generate_state(1)[0])
+    return int(np.random.SeedSequence([seed, index, successors]).generate_state(1)[0])
 
 
 def process_seed(

@@ -3,90 +3,65 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable
+from collections.abc import Sequence
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import cloudpickle
 import numpy as np
 from gymnasium.spaces import Box
-from gymnasium.vector.utils import iterate
 
-from arrayferry.scale._block import Block
-from arrayferry.scale._driver import Description
-from arrayferry.scale._pickling import Failure, dumps, picklable
-from arrayferry.scale._worker import Answers, Runner, Task
-from arrayferry.scale.process import ProcessVectorEnv
+from arrayferry.scale._block import Block, copy_into
+from arrayferry.scale._pickling import failure_of
+from arrayferry.scale._worker import Runner, Task
 
-__all__ = ["Actor", "ActorTask", "unpacked"]
+__all__ = ["Actor"]
 
 # Ray copies anything larger into its object store: no need to copy it into a pickle first.
 _LARGE = 64 * 1024
 
 
-class ActorTask(NamedTuple):
-    """What an actor is to do: a worker's task, in as many processes as it has cores."""
-
-    task: Task
-    cores: int
-    step_timeout: float
-    max_faults: int
-
-
 class Actor:
-    """Some of the environments: in this process, or in one per core if there are several cores.
+    """Some of the environments.
 
-    An answer is what a `Runner` answers, the seconds since the last one, and the rewards and flags of a step:
-    only the driver, which has all environments, stacks them and their infos.
+    An answer has what a `Runner` answers, the seconds since the last one, and the rewards and flags: only the
+    driver, which has all environments, stacks them and their infos.
     """
 
-    def __init__(self, task: ActorTask) -> None:
+    def __init__(self, task: Task) -> None:
         self._task, self._idle_since = task, perf_counter()
 
     def make(self) -> Any:
         """Make the environments, and describe them."""
         try:
-            rows = self._task.task.rows
-            is_single = self._task.cores == 1 or rows.stop - rows.start == 1
-            self._envs: Any = _Single(self._task.task) if is_single else _Several(self._task)
-            answer = _packed(dumps(self._envs.describe()))
+            self._runner = _Runner(self._task)
+            answer = _packed(self._runner.describe())
         except Exception as error:
-            answer = self._failed(error)
+            answer = _packed(failure_of(error, self._task.rows))
         self._idle_since = perf_counter()
         return answer
 
-    def run(self, request: bytes) -> Any:
-        """Call a method of the environments."""
-        idle = perf_counter() - self._idle_since
+    def run(self, rows: Sequence[int], request: bytes | None, actions: Any = None) -> Any:
+        """Answer a request: a method call, or a step with these actions."""
+        idle, block = perf_counter() - self._idle_since, self._runner.block
+        if request is None:
+            copy_into(block.actions, actions, rows)
+        rests = dict(self._runner.answer(rows, request))
+        numbers = block.rewards[rows], block.terminated[rows], block.truncated[rows]
         try:
-            name, arguments, options = pickle.loads(request)
-            answer = self._envs.run(name, arguments, options)
-            if name == "step":
-                answer = _packed(answer, idle, *self._envs.numbers(arguments[0]))
-            else:
-                answer = _packed(answer if name == "reset" else dumps(answer), idle)
-        except Exception as error:  # including one about what cannot be pickled
-            answer = self._failed(error)
+            answer = _packed((rests, idle, numbers))
+        except Exception as error:  # about what cannot be pickled
+            answer = _packed((dict.fromkeys(rows, failure_of(error, self._task.rows)), idle, numbers))
         self._idle_since = perf_counter()
         return answer
 
-    def _failed(self, error: Exception) -> Any:
-        rows = self._task.task.rows
-        who = f"the actor of environments {rows.start} to {rows.stop - 1}"
-        return _packed(dumps(Failure(picklable(error, who))), 0.0)
 
-
-class _Single(Runner):
-    """Environments in this process, whose observations all go to the driver."""
+class _Runner(Runner):
+    """Environments whose observations all go to the driver."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
         self.write_into(Block.made_by(np.zeros, None, self.spaces[1], task.rows.stop))
-
-    def numbers(self, rows: list[int]) -> tuple[Any, ...]:
-        """Return the rewards and flags of the last step."""
-        places, block = np.add(rows, self.task.rows.start), self.block
-        return block.rewards[places], block.terminated[places], block.truncated[places]
 
     def _show(self, row: int, obs: Any) -> Any:
         """Return an observation in the form that its space has; a large array without a copy."""
@@ -97,62 +72,8 @@ class _Single(Runner):
         return super()._show(row, obs)
 
 
-class _Several(ProcessVectorEnv):
-    """Environments in processes of their own, whose infos are not stacked."""
-
-    def __init__(self, task: ActorTask) -> None:
-        (env_fns, _, _, mode), cores, step_timeout, max_faults = task
-        # A worker that hangs is replaced in here, before the driver gives up on all of them.
-        envs = cloudpickle.loads(env_fns)
-        options: Any = {"step_timeout": 0.9 * step_timeout, "max_faults": max_faults}
-        super().__init__(envs, workers=cores, autoreset_mode=mode, **options)
-
-    def describe(self) -> Description:
-        """Describe the environments, which all have the same spaces."""
-        return Description(*self._single_spaces, self.metadata, self.render_mode)
-
-    def numbers(self, rows: list[int]) -> list[Any]:
-        """Return the rewards and flags of the last step."""
-        return self._numbers
-
-    def run(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Run a method as a `Runner` does."""
-        if name == "step":
-            obs, *self._numbers, infos = self.step(arguments[1])
-            return self._answers(range(self.num_envs), obs, infos)
-        if name in ("reset", "start"):
-            rows, seeds, reset_options = arguments
-            mask = np.isin(np.arange(self.num_envs), rows)
-            all_seeds = [None] * self.num_envs
-            for row, seed in zip(rows, seeds):
-                all_seeds[row] = seed
-            is_masked = not mask.all()
-            if is_masked:
-                reset_options = {**(reset_options or {}), "reset_mask": mask}
-            obs, infos = self.reset(seed=all_seeds, options=reset_options)
-            return self._answers(rows, obs, infos) if name == "reset" else (None,)
-        if name == "set_attr":
-            attribute, indices, values = arguments
-            name, arguments = "set_attr_of", (indices, attribute, values)
-        return (getattr(self, name)(*arguments, **options),)
-
-    def _answers(self, rows: Iterable[int], obs: Any, infos: dict[str, Any]) -> Answers:
-        each = dict(enumerate(iterate(self.observation_space, obs)))
-        answers: Answers = {row: (each[row], []) for row in rows}
-        for row, info in infos.get("", []):
-            answers[row][1].append(info)
-        return answers
-
-    def _add_info(
-        self, vector_infos: dict[str, Any], env_info: dict[str, Any], env_num: int
-    ) -> dict[str, Any]:
-        """Leave it as it is, in a list; its faults come from here, those of the actor from the driver."""
-        vector_infos.setdefault("", []).append((env_num, dumps(env_info)))
-        return vector_infos
-
-
-def _packed(*answer: Any) -> Any:
-    """Return an answer as bytes; large arrays of observations are kept apart from them."""
+def _packed(answer: Any) -> list[Any]:
+    """Return an answer as bytes; large arrays are kept apart from them."""
     large: list[Any] = []
 
     def is_small(buffer: pickle.PickleBuffer) -> bool:
@@ -163,11 +84,4 @@ def _packed(*answer: Any) -> Any:
         return False
 
     data: bytes = cloudpickle.dumps(answer, protocol=5, buffer_callback=is_small)
-    return [data, *large] if large else data
-
-
-def unpacked(message: Any) -> tuple[Any, ...]:
-    """Return an answer, whose large arrays may be read-only."""
-    data, *large = [message] if isinstance(message, bytes) else message
-    answer: tuple[Any, ...] = pickle.loads(data, buffers=large)
-    return answer
+    return [data, *large]

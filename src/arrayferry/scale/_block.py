@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from gymnasium import spaces
 from gymnasium.vector.utils import create_empty_array
 
 from arrayferry.spaces.structure import has_fixed_shape
 
-__all__ = ["Block", "copy_into", "index_of", "map_arrays", "rows_of"]
+if TYPE_CHECKING:
+    from gymnasium import spaces
+
+__all__ = ["Block", "copy_into", "index_of", "map_arrays", "order_memory"]
 
 Array = np.ndarray[Any, Any]
 _ALIGNMENT = 64
@@ -24,8 +27,10 @@ class Block(NamedTuple):
     while the other still has the last observation, which is shown again if the worker dies. A space without
     a fixed shape has None, and its values go through a pipe.
 
-    A row that is to step has the number of the request in `asked`; once it has answered, in `answered`, and
-    `has_more` says whether there is a message, too. `idle` has the seconds that a worker had nothing to do.
+    A row that is asked has the number of the request in `asked`, and once it has answered, in `answered`;
+    the driver then takes it, and writes -1 into `asked`. `has_message` says whether a message goes with the
+    request, or with the answer. `wanted` has how many answers the driver waits for, in its first row, and
+    `idle` the seconds that a worker had nothing to do, in the first of its rows.
     """
 
     observations: Any
@@ -36,7 +41,8 @@ class Block(NamedTuple):
     half: Array
     asked: Array
     answered: Array
-    has_more: Array
+    has_message: Array
+    wanted: Array
     idle: Array
 
     @classmethod
@@ -66,13 +72,27 @@ class Block(NamedTuple):
             create_empty_array(space, rows, make) if space is not None and has_fixed_shape(space) else None
             for space, rows in ((observation, 2 * count), (action, count))
         ]
-        dtypes = [np.float64, np.bool_, np.bool_, np.int64, np.int64, np.int64, np.bool_, np.float64]
+        dtypes = [
+            np.float64,
+            np.bool_,
+            np.bool_,
+            np.int64,
+            np.int64,
+            np.int64,
+            np.bool_,
+            np.int64,
+            np.float64,
+        ]
         return cls(*batches, *(make((count,), dtype) for dtype in dtypes))
+
+    def count_answered(self) -> int:
+        """Return how many rows have answered that the driver has not taken yet."""
+        return int(np.count_nonzero(self.answered == self.asked))
 
     def observation_rows(self, rows: Sequence[int]) -> Any:
         """Return a copy of the current observations of some rows."""
-        index, count = index_of(rows), len(self.half)
-        places = np.arange(count)[index] + count * self.half[index]
+        index = np.array(rows)
+        places = index + len(self.half) * self.half[index]
         return map_arrays(lambda array: array.take(places, axis=0), self.observations)
 
 
@@ -132,12 +152,12 @@ def copy_into(target: Any, source: Any, rows: Any = ...) -> bool:
     return True
 
 
-def rows_of(space: spaces.Space[Any], actions: Any, places: Any) -> Any:
-    """Return the actions of some environments, in the dtypes that they have."""
-    if isinstance(space, spaces.Dict):
-        return {key: rows_of(one, actions[key], places) for key, one in space.items()}
-    if isinstance(space, spaces.Tuple):
-        return tuple(rows_of(one, part, places) for one, part in zip(space, actions))
-    if isinstance(actions, (list, tuple)):
-        return [actions[place] for place in places]
-    return np.asarray(actions)[places]
+def order_memory() -> None:
+    """Let other processes see what was written before this no later than what is written after it.
+
+    Not every processor does so by itself; releasing a lock and acquiring it orders all reads and writes.
+    """
+    lock = threading.Lock()
+    for _ in range(2):
+        with lock:
+            pass

@@ -5,14 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from itertools import groupby
 from operator import methodcaller
 from typing import Any
 
 from arrayferry.errors import OptionError, WorkerError
-from arrayferry.scale._driver import Worker
+from arrayferry.scale._driver import Kind, Request, Worker, pack
 from arrayferry.scale._pickling import Failure
-from arrayferry.scale._requests import Kind, Request
 from arrayferry.scale._rows import Rows
 from arrayferry.scale._worker import call, render
 
@@ -76,20 +74,14 @@ class Calls(Rows):
     def _run_on(
         self, what: str, indices: Iterable[int] | None, function: Any, /, *args: Any, **kwargs: Any
     ) -> tuple[Any, ...]:
-        if function is render and not self._needs_reset:  # asked here, or by the driver of an actor
-            starts = {
-                worker: self._packed_reset(worker, list(part), name="start")
-                for worker, part in groupby(sorted(self._fresh), lambda row: self._worker_of[row])
-            }
-            self._call_workers(what, starts)
         parts = self._places(indices)
         calls = {
-            worker: worker.pack("run_on", list(part.values()), function, *args, **kwargs)
+            worker: pack("run_on", list(part.values()), function, *args, **kwargs)
             for worker, part in parts.items()
         }
         results: dict[int, Any] = {}
         for worker, answer in self._call_workers(what, calls).items():
-            results.update(zip(parts[worker], answer[0]))
+            results.update(zip(parts[worker], answer))
         return tuple(results[place] for place in sorted(results))
 
     def set_attr(self, name: str, values: Any) -> None:
@@ -104,41 +96,42 @@ class Calls(Rows):
             values = [values] * count
         if len(values) != count:
             raise OptionError(f"{len(values)} values for {count} environments", "pass one for each")
-        calls, attributes = {}, {}
+        calls, before = {}, {}
         for worker, part in parts.items():
-            indices = list(part.values())
-            calls[worker] = call = worker.pack("set_attr", name, indices, [values[place] for place in part])
-            attributes[worker] = worker.attributes_with(name, indices, call)
-        self._call_workers("set_attr", calls, attributes)
+            calls[worker] = pack("set_attr", name, {row: values[place] for place, row in part.items()})
+        for worker in parts:  # first, so that a successor has it
+            before[worker], key = worker.attributes, (name, tuple(parts[worker].values()))
+            others = {other: packed for other, packed in worker.attributes.items() if other != key}
+            worker.attributes = {**others, key: calls[worker]}
+        self._call_workers("set_attr", calls, before)
 
     def _places(self, indices: Iterable[int] | None) -> dict[Worker, dict[int, int]]:
-        """Return which of some environments each worker has: by place in `indices`, which of its own it is.
+        """Return which of some environments each worker has: by place in `indices`, its row.
 
         A negative index counts from the end, as in a list.
         """
-        rows, places = range(self.num_envs), defaultdict[Worker, dict[int, int]](dict)
-        for place, row in enumerate(rows if indices is None else [rows[index] for index in indices]):
-            worker = self._worker_of[row]
-            places[worker][place] = row - worker.rows.start
+        places = defaultdict[Worker, dict[int, int]](dict)
+        for place, row in enumerate(
+            self._all if indices is None else [self._all[index] for index in indices]
+        ):
+            places[self._worker_of[row]][place] = row
         return places
 
     def _call_workers(
-        self, name: str, calls: Mapping[Worker, bytes], attributes: Mapping[Worker, Any] | None = None
+        self, name: str, calls: Mapping[Worker, bytes], before: Mapping[Worker, Any] | None = None
     ) -> dict[Worker, Any]:
-        """Ask some workers for method calls, and return their answers; remember attributes that are set."""
+        """Ask some workers for method calls, and return their results.
+
+        Where one raises, the attributes of its worker are what they were before.
+        """
         with self._using_workers():
             needs_reset, self._needs_reset = self._needs_reset, True  # if this is interrupted
-            before = {worker: worker.attributes for worker in calls}
-            requests = [
-                Request(worker, [worker.rows.start], Kind.CALL, call) for worker, call in calls.items()
-            ]
-            for request in requests:
-                if attributes is not None:
-                    request.worker.attributes = attributes[request.worker]
-                request.worker.ask(request)
+            requests = [Request(worker, [worker.rows[0]], Kind.CALL, call) for worker, call in calls.items()]
+            self._ask(requests)
             self._wait()
+            self._ready.clear()
             for request in requests:
-                if isinstance(request.result, Failure):
+                if before is not None and isinstance(request.result, Failure):
                     request.worker.attributes = before[request.worker]
             self._needs_reset = needs_reset
         for request in requests:
@@ -148,4 +141,4 @@ class Calls(Rows):
         for request in requests:
             if isinstance(request.result, Failure):
                 raise request.result.error
-        return {request.worker: request.result for request in requests}
+        return {request.worker: request.result[0] for request in requests}

@@ -13,14 +13,11 @@ import time
 import uuid
 from collections.abc import Callable
 from multiprocessing import connection
-from typing import Any
 
-__all__ = ["POLL_SECONDS", "Bell", "Line", "SharedMemory", "receive_memory"]
+__all__ = ["POLL_SECONDS", "Line", "SharedMemory", "receive_memory"]
 
 # How often, in seconds, a waiting driver checks whether the worker is still alive.
 POLL_SECONDS = 0.02
-# macOS cannot say how often a semaphore was released.
-_COUNTS = sys.platform != "darwin"
 # The number of a request, and the size of what follows.
 _HEADER = struct.Struct("<qq")
 # The size of the memory and, on Windows, its name.
@@ -36,11 +33,13 @@ class Line:
 
     def __init__(self, end: socket.socket) -> None:
         self.socket = end
+        end.setblocking(False)
 
     def send(self, number: int, data: bytes, deadline: float = math.inf) -> None:
         """Send a message; raise a `TimeoutError` if it is not through by the deadline."""
-        self.socket.settimeout(_seconds_until(deadline))
+        self.socket.settimeout(None if deadline == math.inf else max(deadline - time.monotonic(), 1e-6))
         self.socket.sendall(_HEADER.pack(number, len(data)) + data)
+        self.socket.setblocking(False)
 
     def receive(
         self, deadline: float = math.inf, is_alive: Callable[[], bool] | None = None
@@ -57,18 +56,19 @@ class Line:
         data = bytearray(size)
         missing, is_last_try = memoryview(data), False
         while missing:
-            wait = _seconds_until(deadline)
-            if wait is not None and is_alive is not None:
-                wait = 0.0 if is_last_try else min(wait, POLL_SECONDS)
-            self.socket.settimeout(wait)
             try:
                 count = self.socket.recv_into(missing)
-            except (TimeoutError, BlockingIOError):
+            except BlockingIOError:
                 if is_last_try:
                     raise EOFError from None
-                if time.monotonic() >= deadline:
+                if (seconds := deadline - time.monotonic()) <= 0:
                     raise TimeoutError from None
-                is_last_try = is_alive is not None and not is_alive()  # it may have written in between
+                if is_alive is None:
+                    connection.wait([self.socket])
+                else:  # a dead one may have written in between
+                    is_last_try = not (
+                        connection.wait([self.socket], min(seconds, POLL_SECONDS)) or is_alive()
+                    )
                 continue
             if not count:
                 raise EOFError
@@ -82,40 +82,6 @@ class Line:
     def close(self) -> None:
         """Close this end."""
         self.socket.close()
-
-
-def _seconds_until(deadline: float) -> float | None:
-    """Return a timeout for a socket: None to wait forever, and never 0, which would be not to wait at all."""
-    return None if deadline == math.inf else max(deadline - time.monotonic(), 1e-6)
-
-
-class Bell:
-    """Wakes a driver when as many workers have answered as it waits for.
-
-    It may ring too early, and never tells who has answered.
-    """
-
-    def __init__(self, context: Any) -> None:
-        self._count, self._wake = context.Semaphore(0), context.Semaphore(0)
-        self._wanted = context.RawValue("q", 1)
-
-    def ring(self) -> None:
-        """Tell, in a worker, that it has answered."""
-        self._count.release()
-        if not _COUNTS or self._count.get_value() >= self._wanted.value:
-            self._wake.release()
-
-    def listen(self) -> None:
-        """Forget who has rung; what is answered from now on is not missed, even before `rest` is called."""
-        self._wanted.value = 1
-        for semaphore in (self._count, self._wake):
-            while semaphore.acquire(block=False):
-                pass
-
-    def rest(self, missing: int, seconds: float) -> None:
-        """Wait until so many more have rung."""
-        self._wanted.value = missing
-        self._wake.acquire(timeout=seconds)
 
 
 class SharedMemory:
@@ -140,7 +106,8 @@ class SharedMemory:
 
 
 def receive_memory(line: socket.socket) -> mmap.mmap:
-    """Map the memory that was sent."""
+    """Map the memory that is sent."""
+    connection.wait([line])
     if sys.platform == "win32":
         return _map(line.recv(_MEMORY.size, socket.MSG_WAITALL), -1)
     message, [file], _, _ = socket.recv_fds(line, _MEMORY.size, 1)

@@ -13,7 +13,7 @@ from arrayferry._core.interruptions import ignore_errors, is_from_handler
 from arrayferry._core.messages import note_on
 from arrayferry.errors import UnsupportedError
 
-__all__ = ["Failure", "dumps", "dumps_by_value", "picklable", "pickled"]
+__all__ = ["Failure", "dumps", "dumps_by_value", "failure_of", "pickled"]
 
 
 class Failure(NamedTuple):
@@ -50,12 +50,13 @@ def dumps_by_value(
     return found
 
 
-def picklable(error: Exception, who: str = "a worker") -> Exception:
-    """Return an exception that can be pickled, with the worker's traceback as a note."""
+def failure_of(error: Exception, rows: range) -> Failure:
+    """Return an exception in a form that can be pickled, with the traceback of its worker as a note."""
+    who = f"the worker of environments {rows[0]} to {rows[-1]}"
     note = f"in {who}:\n" + "".join(traceback.format_exception(error))
     try:
         cloudpickle.loads(cloudpickle.dumps(error))
     except Exception:
         error = RuntimeError("".join(traceback.format_exception_only(error)).strip())
     note_on(error, note)
-    return error
+    return Failure(error)

@@ -6,28 +6,34 @@ import pickle
 import time
 from abc import abstractmethod
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from itertools import groupby
 from typing import Any
 
+import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 
 from arrayferry._boundary.autoreset import final_of
-from arrayferry._boundary.seeds import successor_seed
 from arrayferry.errors import WorkerError
-from arrayferry.scale._block import Block, index_of, map_arrays, rows_of
-from arrayferry.scale._driver import ClosedError, Worker
+from arrayferry.scale._block import Block, index_of, map_arrays
+from arrayferry.scale._driver import ClosedError, Kind, Request, Worker, pack
 from arrayferry.scale._line import POLL_SECONDS
 from arrayferry.scale._pickling import Failure
-from arrayferry.scale._requests import Kind, Request, Reset
 from arrayferry.spaces.structure import has_fixed_shape
 
 __all__ = ["Rows"]
 
 
-class Rows(VectorEnv[Any, Any, Any]):
+class _Batch(VectorEnv[Any, Any, Any]):
+    """So many environments, whose infos are stacked."""
+
+    def add_info(self, infos: dict[str, Any], info: dict[str, Any], place: int) -> dict[str, Any]:
+        """Add the info of one environment to those of the others."""
+        return self._add_info(infos, info, place)
+
+
+class Rows(_Batch):
     """A vector environment whose workers may die, and which asks some of its environments, or all.
 
     Whatever interrupts a call (Ctrl-C, a signal handler that raises), the state that it leaves behind was
@@ -39,31 +45,38 @@ class Rows(VectorEnv[Any, Any, Any]):
     autoreset_mode: AutoresetMode
     _worker_of: Sequence[Worker] = ()
     _workers: Sequence[Worker] = ()  # here, because `close` is called even if the options were refused
-    _layer = 0  # so that workers within workers get other seeds
-    _is_async = False  # each request is for a single environment; otherwise, for all of a worker
+    _is_async = False  # whether `recv` returns the first that are ready
 
     def _init_rows(self, max_faults: int) -> None:
         self._max_faults, self._needs_reset, self._waited, self._checked = max_faults, True, 0.0, 0.0
+        self._all = list(range(self.num_envs))
         self._seeds: list[int | None] = [None] * self.num_envs
+        self._asked: dict[int, Request] = {}  # what each row has not answered yet
         self._under_way = set[int]()  # asked, and not returned to the caller
         self._ready = deque[int]()  # answered, in this order
         self._infos = defaultdict[int, list[Any]](list)  # of the last answers; pickled or not
         self._failures: list[Exception] = []
-        self._fresh = set[int]()  # have had no episode since their worker was replaced
-        self._reasons: dict[int, str] = {}  # why it was, where the caller does not know of it yet
+        self._reasons: dict[int, str] = {}  # why a worker was replaced, where the caller does not know of it
         self._over = set[int]()  # by a fault, and only the caller resets them
         self._faults_in_a_row: dict[int, int] = {}
+        self._fresh = set[int]()  # have answered nothing since the last of these faults
         self._slow_obs: list[Any] = [None] * self.num_envs  # of spaces without a fixed shape
 
     # ---- requests --------------------------------------------------------------------------------------
 
-    def _parts(self, rows: Iterable[int]) -> list[tuple[Worker, Sequence[int]]]:
+    def _parts(self, rows: Iterable[int]) -> Iterable[tuple[Worker, list[int]]]:
         """Return which of some rows are asked together."""
-        if self._is_async:
-            return [(self._worker_of[row], [row]) for row in rows]
-        if isinstance(rows, range):  # all of them
-            return [(worker, range(worker.rows.start, worker.rows.stop)) for worker in self._workers]
-        return [(worker, list(part)) for worker, part in groupby(rows, lambda row: self._worker_of[row])]
+        if rows is self._all:
+            return [(worker, [*worker.rows]) for worker in self._workers]
+        parts = defaultdict[Worker, list[int]](list)
+        for row in rows:
+            parts[self._worker_of[row]].append(row)
+        return parts.items()
+
+    def _ask(self, requests: Iterable[Request]) -> None:
+        for request in requests:
+            self._asked.update(dict.fromkeys(request.rows, request))
+            request.worker.ask(request)
 
     def _begin(self, rows: Sequence[int]) -> None:
         """Prepare rows for an answer: what they showed is left as it is, for the case of a fault."""
@@ -72,69 +85,37 @@ class Rows(VectorEnv[Any, Any, Any]):
         for row in rows if self._infos else ():
             self._infos.pop(row, None)
 
-    def _ask_step(self, rows: Sequence[int], actions: Any = None) -> None:
-        """Ask for a step, or for the first observation of a new worker's environment.
-
-        Args:
-            rows: the environments.
-            actions: one for each; None if they are in the block.
-        """
-        place_of = {row: place for place, row in enumerate(rows)} if actions is not None else {}
+    def _ask_step(self, rows: Sequence[int], actions: Mapping[int, Any] | None) -> None:
+        """Ask for a step; the actions are in the block unless they are given, by row."""
+        lost = [row for row in rows if row in self._reasons] if self._reasons else []
         requests = []
-        for worker, part in self._parts(rows):
-            fresh = [row for row in part if row in self._fresh] if self._fresh else []
-            if ready := [row for row in part if row not in self._fresh] if fresh else part:
-                call = None
-                if actions is not None:
-                    places = [place_of[row] for row in ready]
-                    call = worker.pack_step(ready, rows_of(self.single_action_space, actions, places))
-                requests.append(Request(worker, ready, Kind.STEP, call))
-            if new := [row for row in fresh if row not in self._reasons]:
-                packed = self._packed_reset(worker, new)
-                requests.append(Request(worker, new, Kind.STEP, packed, is_reset=True))
+        for worker, part in self._parts([row for row in rows if row not in lost] if lost else rows):
+            call = None if actions is None else pack("step", {row: actions[row] for row in part})
+            requests.append(Request(worker, part, Kind.STEP, call))
         self._needs_reset = True
         self._begin(rows)
-        for request in requests:
-            if request.is_reset:
-                self._set_numbers(request.rows)
-            request.worker.ask(request)
-        lost = [row for row in rows if row in self._reasons] if self._reasons else []
+        self._ask(requests)
         for worker, part in self._parts(lost):
             self._tell_fault(Request(worker, part, Kind.STEP))
 
     def _ask_reset(self, requests: Sequence[Request]) -> None:
         for request in requests:
             self._begin(request.rows)
-            self._set_numbers(request.rows)
             for row in request.rows:
                 if row in self._reasons:
                     self._infos[row] = [self._fault_info(row)]
+            self._set_numbers(request.rows)
             self._over.difference_update(request.rows)
-            request.worker.ask(request)
+        self._ask(requests)
 
-    def _reset_requests(self, rows: Iterable[int], reset: Reset) -> list[Request]:
-        return [
-            Request(worker, part, Kind.RESET, self._packed_reset(worker, part, reset), reset, is_reset=True)
-            for worker, part in self._parts(rows)
-        ]
-
-    def _packed_reset(
-        self, worker: Worker, rows: Sequence[int], reset: Reset | None = None, name: str = "reset"
-    ) -> bytes:
-        """Return the call that resets some of a worker's environments: as the caller asks, or a successor's.
-
-        The seeds of a successor are its own, unless they are given: no other one, whatever it replaced, has
-        had them.
-        """
-        given, options = reset or Reset([None] * self.num_envs)
-        seeds = [self._new_seed(worker, row) if given[row] is None else given[row] for row in rows]
-        return worker.pack(name, [row - worker.rows.start for row in rows], seeds, options)
-
-    def _new_seed(self, worker: Worker, row: int) -> int | None:
-        seed = self._seeds[row]
-        if seed is None or row not in self._fresh:
-            return None
-        return successor_seed(seed, row, worker.successors, self._layer)
+    def _reset_requests(
+        self, rows: Iterable[int], seeds: Sequence[int | None], options: dict[str, Any] | None
+    ) -> list[Request]:
+        requests = []
+        for worker, part in self._parts(rows):
+            given = {row: seeds[row] for row in part if seeds[row] is not None}
+            requests.append(Request(worker, part, Kind.RESET, pack("reset", given, options)))
+        return requests
 
     def _set_numbers(self, rows: Sequence[int], truncated: bool = False) -> None:
         block, index = self._block, index_of(rows)
@@ -143,22 +124,21 @@ class Rows(VectorEnv[Any, Any, Any]):
     # ---- answers ---------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _answered(self) -> Iterator[Worker]:
-        """Return the workers that have answered the first of their requests, once for each."""
+    def _answers(self) -> tuple[list[int], dict[int, Any]]:
+        """Return the rows that have answered, and the rest of some answers, or why that is lost."""
 
     @abstractmethod
     def _rest(self, missing: int, seconds: float) -> None:
-        """Sleep until so many more requests may have been answered, or workers been lost."""
+        """Sleep until so many more rows may have answered, or workers been lost."""
 
     def _wait(self, count: int | None = None, until: float = float("inf")) -> None:
-        """Wait until so many rows have answered, or all that was asked, or it is too late."""
+        """Wait until so many rows have answered, or all that were asked, or it is too late."""
         needs_reset, start = self._needs_reset, time.monotonic()
         while True:
             self._needs_reset = True
             self._take_answers()
             self._look_after_workers()
-            asked = sum(len(worker.requests) for worker in self._workers) if count is None else 0
-            missing = asked if count is None else count - len(self._ready)
+            missing = len(self._asked) if count is None else count - len(self._ready)
             if self._failures and (missing <= 0 or count is not None):
                 raise self._failures[0]
             self._needs_reset = needs_reset
@@ -169,36 +149,51 @@ class Rows(VectorEnv[Any, Any, Any]):
             self._rest(missing, min(POLL_SECONDS, until - now))
 
     def _take_answers(self) -> None:
-        for worker in self._answered():
-            if (request := worker.finish()) is not None:
-                self._take(request)
+        rows, rests = self._answers()
+        for row, rest in rests.items():
+            if isinstance(rest, str):
+                self._worker_of[row].loss = rest
+                rows.remove(row)
+            else:
+                self._take_rest(row, rest)
+        if not rows:
+            return
+        self._block.asked[index_of(rows)] = -1
+        now = time.monotonic()
+        for row in rows:
+            request = self._asked.pop(row)
+            request.rows.remove(row)
+            request.worker.since = now
+            if not request.rows:
+                request.worker.finish(request)
+            if self._faults_in_a_row and request.kind is not Kind.CALL:
+                self._count_no_fault(row, request.kind)
+        self._ready.extend(rows)
 
-    def _take(self, request: Request) -> None:
-        if isinstance(request.result, Failure):
-            if request.kind is not Kind.CALL:
-                self._failures.append(request.result.error)
-            return
-        if request.kind in (Kind.CALL, Kind.SET):
-            return
-        for place, (obs, infos) in (request.result or {}).items():
-            row = request.worker.rows.start + place
-            self._slow_obs[row] = obs
-            if infos:
-                self._infos[row] += infos
-        if request.is_reset:
-            self._fresh.difference_update(request.rows)
-        elif self._faults_in_a_row:
-            for row in request.rows:
-                self._faults_in_a_row.pop(row, None)
-        self._ready.extend(request.rows)
+    def _take_rest(self, row: int, rest: Any) -> None:
+        request = self._asked[row]
+        if request.kind is Kind.CALL:
+            request.result = rest
+        elif isinstance(rest, Failure):
+            self._failures.append(rest.error)
+        else:
+            self._slow_obs[row], infos = rest
+            self._infos[row] += infos
+
+    def _count_no_fault(self, row: int, kind: Kind) -> None:
+        """End a series of faults after a good step, but not after a successor's first reset."""
+        if row in self._fresh:
+            self._fresh.remove(row)
+        elif kind is Kind.STEP:
+            self._faults_in_a_row.pop(row, None)
 
     def _returned(self, rows: Sequence[int], size: int) -> tuple[Any, ...]:
         """Return what some rows have answered, which the caller then has, as a batch of some size."""
         block, kept = self._block, rows
         if missing := size - len(rows):
             kept = [*rows, *[rows[0]] * missing]
-        index = index_of(kept)
-        numbers = [array[index].copy() for array in (block.rewards, block.terminated, block.truncated)]
+        index = np.array(kept)
+        numbers = [array[index] for array in (block.rewards, block.terminated, block.truncated)]
         for array in numbers if missing else ():
             array[-missing:] = 0
         obs, infos = self._observations(kept), self._stacked_infos(enumerate(rows), size)
@@ -217,16 +212,16 @@ class Rows(VectorEnv[Any, Any, Any]):
 
     def _stacked_infos(self, places: Iterable[tuple[int, int]], size: int) -> dict[str, Any]:
         infos: dict[str, Any] = {}
-        stack: VectorEnv[Any, Any, Any] = self
+        batch: _Batch = self
         if size != self.num_envs:
-            stack = VectorEnv()
-            stack.num_envs = size
+            batch = _Batch()
+            batch.num_envs = size
         if not self._infos:
             return infos
         for place, row in places:  # one by one, in their order, so that the dtypes are Gymnasium's
             for info in self._infos.get(row, ()):
                 info = pickle.loads(info) if isinstance(info, bytes) else info
-                infos = stack._add_info(infos, info, place)
+                infos = batch.add_info(infos, info, place)
         return infos
 
     # ---- faults ----------------------------------------------------------------------------------------
@@ -250,9 +245,9 @@ class Rows(VectorEnv[Any, Any, Any]):
 
     def _lose(self, worker: Worker, reason: str) -> None:
         """Replace a worker, and report the fault; raise if there were too many."""
-        requests, rows = list(worker.requests), range(worker.rows.start, worker.rows.stop)
+        requests, rows = list(worker.requests), worker.rows
         self._fresh.update(rows)
-        worker.replace()
+        self._renew(worker)
         self._reasons.update(dict.fromkeys(rows, reason))
         for row in rows:
             self._faults_in_a_row[row] = self._faults_in_a_row.get(row, 0) + 1
@@ -265,13 +260,19 @@ class Rows(VectorEnv[Any, Any, Any]):
         for request in requests:
             if request.kind is Kind.CALL:
                 request.result = reason
-            elif request.kind is not Kind.SET:
+            else:
                 self._tell_fault(request)
+
+    def _renew(self, worker: Worker) -> None:
+        worker.replace(self._seeds)
+        for row in worker.rows:
+            self._asked.pop(row, None)
+        self._block.asked[index_of(worker.rows)] = -1
 
     def _tell_fault(self, request: Request) -> None:
         """Show the last observations again, as those of a fault; what is to be reset is asked again."""
-        worker, rows = request.worker, request.rows
-        self._block.half[index_of(rows)] ^= 1
+        block, rows, reset = self._block, request.rows, request.call
+        block.half[index_of(rows)] ^= 1
         for row in rows:
             self._infos[row].append(self._fault_info(row))
         if request.kind is Kind.STEP:
@@ -282,9 +283,9 @@ class Rows(VectorEnv[Any, Any, Any]):
                 return
             for row in rows:
                 self._infos[row].append(final_of(self._last_of(row), {}))
-        self._block.half[index_of(rows)] ^= 1
-        packed = self._packed_reset(worker, rows, request.detail)
-        worker.ask(Request(worker, rows, Kind.RESET, packed, request.detail, is_reset=True))
+            reset = pack("reset", {}, None)
+        block.half[index_of(rows)] ^= 1
+        self._ask([Request(request.worker, rows, Kind.RESET, reset)])
 
     def _fault_info(self, row: int) -> dict[str, Any]:
         return {"fault": True, "fault_reason": self._reasons.pop(row)}
@@ -299,9 +300,8 @@ class Rows(VectorEnv[Any, Any, Any]):
     def _abandon(self) -> None:
         """Forget what is under way, and replace the workers that are in doubt."""
         for worker in self._workers:
-            if worker.is_in_doubt:
-                self._fresh.update(range(worker.rows.start, worker.rows.stop))
-                worker.replace()
+            if worker.is_in_doubt or worker.requests:
+                self._renew(worker)
         self._under_way.clear()
         self._ready.clear()
         self._failures.clear()

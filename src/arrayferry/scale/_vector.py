@@ -20,13 +20,12 @@ from arrayferry._core.convert import Converter
 from arrayferry._core.messages import count_of
 from arrayferry.errors import OptionError, UnsupportedError, WorkerError
 from arrayferry.scale._arguments import LONGEST_WAIT, check_spaces, seconds, validate_env_fns
-from arrayferry.scale._block import Block, copy_into, rows_of
+from arrayferry.scale._block import Block, copy_into
 from arrayferry.scale._calls import Calls, InCall
-from arrayferry.scale._driver import Description, State, Worker
+from arrayferry.scale._driver import Worker
 from arrayferry.scale._pickling import Failure, pickled
-from arrayferry.scale._requests import Reset
 from arrayferry.scale._returns import check_ids
-from arrayferry.scale._worker import Task
+from arrayferry.scale._worker import Description, Task
 from arrayferry.spaces.members import Caster, member_caster
 
 if TYPE_CHECKING:
@@ -99,14 +98,16 @@ class WorkerVectorEnv(Calls):
     def _tasks(self, env_fns: Sequence[Any], workers: int) -> list[Task]:
         """Return what each of some workers is to do."""
         bounds = np.linspace(0, self.num_envs, min(workers, self.num_envs) + 1).round().astype(int).tolist()
-        parts = [slice(start, stop) for start, stop in itertools.pairwise(bounds)]
         shared = self.num_envs, self.autoreset_mode
-        return [Task(pickled(env_fns[rows]), rows, *shared) for rows in parts]
+        return [
+            Task(pickled(env_fns[start:stop]), range(start, stop), *shared)
+            for start, stop in itertools.pairwise(bounds)
+        ]
 
     def _start(self, workers: Sequence[Worker]) -> None:
         """Start the workers, and learn from them what their environments are like."""
         self._workers = workers
-        self._worker_of = [worker for worker in workers for _ in range(worker.rows.start, worker.rows.stop)]
+        self._worker_of = [worker for worker in workers for _ in worker.rows]
         weakref.finalize(self, kill_all, workers).atexit = False
         try:
             for worker in workers:  # all start in parallel
@@ -119,8 +120,9 @@ class WorkerVectorEnv(Calls):
                 worker.spaces = self._single_spaces
                 check_spaces(worker.rows.start, description, worker.spaces)
             self._block = self._make_block()
+            self._block.asked[:] = -1
             for worker in workers:
-                worker.state = State.READY
+                worker.is_ready = True
         except BaseException:
             self.close()
             raise
@@ -178,18 +180,15 @@ class WorkerVectorEnv(Calls):
             self._check_reset()
             if self._over:
                 raise UnsupportedError("a step of an environment whose episode is over", "reset it first")
-            parts = None
-            if not copy_into(self._block.actions, actions):
-                self._check_count(actions, self.num_envs)
-                parts = actions
-            self._ask_step(range(self.num_envs), parts)
+            is_in_block = copy_into(self._block.actions, actions)
+            self._ask_step(self._all, None if is_in_block else self._by_row(self._all, actions))
 
     def _finish_step(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         with self._in_call:
             self._wait()
             self._needs_reset = True
             self._ready.clear()
-            obs, reward, terminated, truncated, infos = self._returned(range(self.num_envs), self.num_envs)
+            obs, reward, terminated, truncated, infos = self._returned(self._all, self.num_envs)
             self._needs_reset = False
         return obs, reward, terminated, truncated, infos
 
@@ -200,7 +199,7 @@ class WorkerVectorEnv(Calls):
             self._wait()
             self._ready.clear()
             obs, infos = (
-                self._observations(range(self.num_envs)),
+                self._observations(self._all),
                 self._stacked_infos(zip(rows, rows), self.num_envs),
             )
             self._under_way.clear()
@@ -210,12 +209,12 @@ class WorkerVectorEnv(Calls):
     def _start_reset(self, seed: Any, options: dict[str, Any] | None) -> list[int]:
         """Ask for a reset; `_needs_reset` is True from then on."""
         seeds, mask = seeds_of(seed, self.num_envs), mask_of(options, self.num_envs)
-        rows = list(range(self.num_envs)) if mask is None else np.flatnonzero(mask).tolist()
+        rows = self._all if mask is None else np.flatnonzero(mask).tolist()
         if self._needs_reset and len(rows) < self.num_envs:
             what = "a masked reset before the first full one, or after an exception or an interrupt"
             raise UnsupportedError(what, "call reset() without a mask")
         options = options and {key: value for key, value in options.items() if key != "reset_mask"}
-        requests = self._reset_requests(rows, Reset(seeds, options))
+        requests = self._reset_requests(rows, seeds, options)
         self._needs_reset = True
         for row in rows:
             if seeds[row] is not None:  # without one, the last remains
@@ -260,18 +259,15 @@ class WorkerVectorEnv(Calls):
             raise OptionError(f"env_id={env_id!r:.100} is not valid", _IDS)
         rows = ids.tolist()
         actions = self._cast(actions, len(rows))
+        by_row = None
         if self.num_envs in rows:  # what `pad` has added
-            self._check_count(actions, len(rows))
-            places = [place for place, row in enumerate(rows) if row != self.num_envs]
-            actions = rows_of(self.single_action_space, actions, places)
-            rows = [rows[place] for place in places]
+            by_row = self._by_row(rows, actions)
+            rows = [row for row in rows if row != self.num_envs]
         self._check_rows(rows)
         with self._in_call:
-            if copy_into(self._block.actions, actions, rows):
-                actions = None
-            else:
-                self._check_count(actions, len(rows))
-            self._ask_step(rows, actions)
+            if by_row is None and not copy_into(self._block.actions, actions, rows):
+                by_row = self._by_row(rows, actions)
+            self._ask_step(rows, by_row)
             self._needs_reset = False
 
     def recv(
@@ -328,14 +324,16 @@ class WorkerVectorEnv(Calls):
         if len(set(rows)) != len(rows):
             raise OptionError("env_id names an environment twice", _IDS)
 
-    def _check_count(self, actions: Any, expected: int) -> None:
+    def _by_row(self, rows: Sequence[int], actions: Any) -> dict[int, Any]:
+        """Return the action of each row; refuse actions that are not as many."""
         try:
-            count = sum(1 for _ in iterate(self.action_space, actions))
+            each = list(iterate(self.action_space, actions))
         except TypeError as error:
             what = f"the actions {actions!r:.100} are no batch"
             raise UnsupportedError(what, "pass one for each") from error
-        if count != expected:
-            raise OptionError(f"{count} actions for {expected} environments", "pass one for each")
+        if len(each) != len(rows):
+            raise OptionError(f"{len(each)} actions for {len(rows)} environments", "pass one for each")
+        return dict(zip(rows, each))
 
     def _cast(self, actions: Any, count: int) -> Any:
         """Return actions as members of their space, as a batch of some size."""
@@ -376,10 +374,11 @@ class WorkerVectorEnv(Calls):
         with ExitStack() as stack:  # all of them, even if one raises
             for worker in reversed(self._workers):
                 worker.is_closed = True
-                stack.callback(worker.stop)
+                stack.callback(worker.kill)
             if not (terminate or self._in_call.is_on):
                 for worker in self._workers:
-                    if worker.state is State.READY and not (worker.requests and self._needs_reset):
+                    is_busy = worker.is_in_doubt or (worker.requests and self._needs_reset)
+                    if worker.is_ready and not is_busy:
                         worker.close()
                         stack.callback(worker.end, deadline)
 

@@ -7,8 +7,9 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from multiprocessing import connection
 from operator import itemgetter
@@ -20,11 +21,11 @@ import numpy as np
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 from arrayferry._boundary.autoreset import step_with_autoreset
+from arrayferry._core.messages import note_on
 from arrayferry.scale._arguments import check_spaces, make_env
-from arrayferry.scale._block import Block, copy_into, index_of, map_arrays
-from arrayferry.scale._driver import Description
-from arrayferry.scale._line import Bell, Line, receive_memory
-from arrayferry.scale._pickling import Failure, dumps, picklable
+from arrayferry.scale._block import Block, copy_into, index_of, map_arrays, order_memory
+from arrayferry.scale._line import Line, receive_memory
+from arrayferry.scale._pickling import dumps, failure_of
 from arrayferry.scale._returns import check_info, misfit, misfit_of_step
 
 if TYPE_CHECKING:
@@ -33,34 +34,50 @@ if TYPE_CHECKING:
     import gymnasium as gym
     from gymnasium.vector import AutoresetMode
 
-__all__ = ["Answers", "Channel", "Runner", "Task", "call", "render", "work"]
+__all__ = ["Answers", "Channel", "Description", "Runner", "Task", "call", "render", "work"]
 
-# What is not in the block: by environment, the observation or None, and pickled infos, in their order.
-Answers = dict[int, tuple[Any, list[bytes]]]
+# For each row that has answered: its observation, if that is not in the block, and pickled infos, in their
+# order; or what a method call has returned; or a `Failure`; or None, if all of it is in the block.
+Answers = Iterator[tuple[int, Any]]
+
+
+class Description(NamedTuple):
+    """What a worker says about its environments, which have the same spaces."""
+
+    observation_space: gym.Space[Any]
+    action_space: gym.Space[Any]
+    metadata: dict[str, Any]
+    render_mode: str | None
 
 
 class Task(NamedTuple):
-    """What a worker is to do."""
+    """What a worker is to do.
+
+    A successor is also told the seeds of the first resets, and the attributes that the caller has set, as
+    pickled calls of `set_attr`.
+    """
 
     env_fns: bytes
-    rows: slice
+    rows: range
     num_envs: int
     autoreset_mode: AutoresetMode
+    seeds: Mapping[int, int | None] = {}
+    attributes: Sequence[bytes] = ()
 
 
 class Channel(NamedTuple):
     """How a worker and its driver talk: semaphores, and a line for what is rare.
 
-    Requests are numbered, and answered in that order: `go` is released once for each, and `done` once for
-    each answer. A request is a step of the rows that have its number in the block; if none has, it is a
-    method call, which comes through the line.
+    Requests are numbered, and handled in that order: `go` is released once for each, after its number was
+    written into the rows that it asks. The driver waits for `done`, which is released when as many rows have
+    answered as it wants.
     """
 
     go: Any
     done: Any
-    bell: Bell | None
     socket: socket.socket
     first_number: int
+    is_row_by_row: bool
 
 
 def work(task: Task, channel: Channel, lifeline: Any) -> None:
@@ -68,51 +85,47 @@ def work(task: Task, channel: Channel, lifeline: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides
     np.random.seed()  # what a fork has copied would be the same in all workers
     _end_with(lifeline)
-    line, who = Line(channel.socket), f"the worker of environments {task.rows.start} to {task.rows.stop - 1}"
+    line = Line(channel.socket)
     try:
         runner = Runner(task)
         description = dumps(runner.describe())
     except Exception as error:
-        line.send(0, dumps(Failure(picklable(error, who))))
+        line.send(0, dumps(failure_of(error, task.rows)))
         return
     line.send(0, description)
-    try:
+    with suppress(EOFError, OSError):  # the driver is gone
         runner.write_into(Block.over(receive_memory(channel.socket), *runner.spaces, task.num_envs))
         for number in itertools.count(channel.first_number):
-            _answer(runner, number, channel, line, who)
+            _answer(runner, number, channel, line)
             if runner.is_closed:
                 return
-    except (EOFError, OSError):
-        return  # the driver is gone
 
 
-def _answer(runner: Runner, number: int, channel: Channel, line: Line, who: str) -> None:
-    """Wait for a request, and answer it."""
+def _answer(runner: Runner, number: int, channel: Channel, line: Line) -> None:
+    """Wait for a request, and answer it: each row as soon as it is done, or all of them together."""
     block, own = runner.block, runner.task.rows
     start = perf_counter()
     channel.go.acquire()
     block.idle[own.start] += perf_counter() - start
-    rows = np.flatnonzero(block.asked[own] == number).tolist()
-    message = b"" if rows else line.receive()[1]
-    try:
-        if rows:
-            answer = runner.step(rows)
-        else:
-            rows = [0]
-            name, arguments, options = pickle.loads(message)
-            if name in ("step", "reset"):
-                rows = arguments[0]
-            answer = runner.run(name, arguments, options)
-        data = dumps(answer) if answer else None
-    except Exception as error:
-        data = dumps(Failure(picklable(error, who)))
-    index = index_of(rows, own.start)
-    block.has_more[index], block.answered[index] = data is not None, number
-    channel.done.release()  # first, because writing to a full socket waits for its reader
-    if channel.bell is not None:
-        channel.bell.ring()
-    if data is not None:
-        line.send(number, data)
+    rows = (np.flatnonzero(block.asked[index_of(own)] == number) + own.start).tolist()
+    call = line.receive()[1] if not rows or block.has_message[rows[0]] else None
+    answers = runner.answer(rows, call)
+    for part in ([each] for each in answers) if channel.is_row_by_row else [list(answers)]:
+        rests = {row: rest for row, rest in part if rest is not None}
+        try:
+            message = dumps(rests) if rests else b""
+        except Exception as error:
+            message = dumps(dict.fromkeys(rests, failure_of(error, own)))
+        done = index_of([row for row, _ in part])
+        block.has_message[done] = False
+        block.has_message[list(rests)] = True
+        order_memory()
+        block.answered[done] = number
+        order_memory()
+        if block.count_answered() >= block.wanted[0]:
+            channel.done.release()
+        if rests:  # last, because writing to a full socket waits for its reader
+            line.send(number, message)
 
 
 def _end_with(lifeline: Any) -> None:
@@ -141,97 +154,129 @@ class Runner:
     def __init__(self, task: Task) -> None:
         env_fns: list[Callable[[], gym.Env[Any, Any]]] = cloudpickle.loads(task.env_fns)
         self.task, self._mode = task, task.autoreset_mode
-        self.envs = [make_env(env_fn) for env_fn in env_fns]
-        spaces = [(env.observation_space, env.action_space) for env in self.envs]
-        for row, each in enumerate(spaces, task.rows.start):
+        self.envs = {row: make_env(env_fn) for row, env_fn in zip(task.rows, env_fns)}
+        spaces = [(env.observation_space, env.action_space) for env in self.envs.values()]
+        for row, each in zip(task.rows, spaces):
             check_spaces(row, each, spaces[0], task.rows.start)
         self.spaces = self._space, _ = spaces[0]
         self._one, self._actions = (batch_space(*each) for each in zip(self.spaces, (1, len(self.envs))))
-        self._is_over = [False] * len(self.envs)
+        self._first_seeds = dict(task.seeds)
+        self._over = set(task.seeds)  # the next step resets a successor's environments
+        # What raised when it was set before the first reset, which some setters need.
+        self._unset = defaultdict[int, list[tuple[str, Any]]](list)
         self.is_closed = False
+        for packed in task.attributes:
+            name, values = pickle.loads(packed)[1]
+            for row, value in values.items():
+                try:
+                    self.envs[row].set_wrapper_attr(name, value)
+                except Exception:
+                    self._unset[row].append((name, value))
 
     def describe(self) -> Description:
         """Describe the environments."""
-        return Description(*self.spaces, self.envs[0].metadata, self.envs[0].render_mode)
+        first = self.envs[self.task.rows.start]
+        return Description(*self.spaces, first.metadata, first.render_mode)
 
     def write_into(self, block: Block) -> None:
         """Write what a step returns into a block."""
-        self.block = block
-        own, count = self.task.rows, len(block.half)
-        self._rows = [
-            [map_arrays(itemgetter((half + row, ...)), block.observations) for half in (0, count)]
-            for row in range(own.start, own.stop)
-        ]
+        self.block, count = block, len(block.half)
+        self._targets = {
+            row: [map_arrays(itemgetter((half + row, ...)), block.observations) for half in (0, count)]
+            for row in self.task.rows
+        }
 
-    def step(self, rows: Sequence[int], actions: Any = None) -> Answers:
-        """Step some environments; the actions are in the block unless they are given."""
-        block, first = self.block, self.task.rows.start
-        if actions is None:  # copies, for the environments to keep
-            index = index_of(rows, first)
-            actions = map_arrays(lambda array: array[index].copy(), block.actions)
-        answers: Answers = {}
-        for row, action in zip(rows, iterate(self._actions, actions), strict=True):
-            step, reset = partial(self._step, row, action), partial(self._reset, row)
+    def answer(self, rows: Sequence[int], request: bytes | bytearray | None) -> Answers:
+        """Answer a request: a method call, or a step with the actions in the block.
+
+        What is raised is the answer of all rows that have none yet.
+        """
+        unanswered = deque(rows or self.task.rows[:1])  # to close asks no row
+        try:
+            for rest in self._run(rows, request):
+                yield unanswered.popleft(), rest
+        except Exception as error:
+            failure = failure_of(error, self.task.rows)
+            yield from ((row, failure) for row in unanswered)
+
+    def _run(self, rows: Sequence[int], request: bytes | bytearray | None) -> Iterable[Any]:
+        if request is None:
+            batch = map_arrays(itemgetter(rows), self.block.actions)  # copies, for the environments to keep
+            return self.step(dict(zip(rows, iterate(self._actions, batch), strict=True)), rows)
+        name, arguments, options = pickle.loads(request)
+        method: Callable[..., Any] = getattr(self, name)
+        if name in ("step", "reset"):
+            each: Iterable[Any] = method(*arguments, rows)
+            return each
+        return [(method(*arguments, **options),)]
+
+    def step(self, actions: Mapping[int, Any], rows: Iterable[int]) -> Iterator[Any]:
+        """Step some environments, one after the other."""
+        block = self.block
+        for row in rows:
+            step, reset = partial(self._step, row, actions[row]), partial(self._reset, row)
             # Infos are pickled immediately, because environments may reuse their dicts and arrays.
             obs, *numbers, info, final = step_with_autoreset(
-                step, reset, self._mode, self._is_over[row], dumps
+                step, reset, self._mode, row in self._over, dumps
             )
-            place = first + row
-            block.rewards[place], block.terminated[place], block.truncated[place] = numbers
-            self._is_over[row] = bool(block.terminated[place] or block.truncated[place])
-            self._add_to(answers, row, obs, [] if final is None else [final], info)
-        return answers
+            block.rewards[row], block.terminated[row], block.truncated[row] = numbers
+            if block.terminated[row] or block.truncated[row]:
+                self._over.add(row)
+            else:
+                self._over.discard(row)
+            yield self._rest(row, obs, [] if final is None else [final], info)
 
     def reset(
-        self, rows: Sequence[int], seeds: Sequence[int | None], options: dict[str, Any] | None
-    ) -> Answers:
-        """Reset some environments."""
-        answers: Answers = {}
-        for row, seed in zip(rows, seeds):
-            obs, info = self._reset(row, seed=seed, options=options)
-            self._is_over[row] = False
-            self._add_to(answers, row, obs, [], info)
-        return answers
-
-    def start(self, rows: Sequence[int], seeds: Sequence[int | None], options: Any) -> None:
-        """Reset some environments, and show nothing of it."""
-        for row, seed in zip(rows, seeds):
-            self._reset(row, seed=seed, options=options)
+        self, seeds: Mapping[int, int], options: dict[str, Any] | None, rows: Iterable[int]
+    ) -> Iterator[Any]:
+        """Reset some environments, one after the other; their rewards and flags are the driver's business."""
+        for row in rows:
+            obs, info = self._reset(row, seed=seeds.get(row), options=options)
+            self._over.discard(row)
+            yield self._rest(row, obs, [], info)
 
     def _step(self, row: int, action: Any) -> Any:
         result, block = self.envs[row].step(action), self.block
-        place = self.task.rows.start + row
         try:
-            _, block.rewards[place], block.terminated[place], block.truncated[place], info = result
+            _, block.rewards[row], block.terminated[row], block.truncated[row], info = result
         except (TypeError, ValueError) as error:
             targets = block.rewards, block.terminated, block.truncated
-            raise misfit_of_step(place, result, error, targets) from error
+            raise misfit_of_step(row, result, error, targets) from error
         if info:
-            check_info(place, info)
+            check_info(row, info)
         return result
 
     def _reset(self, row: int, **options: Any) -> Any:
+        first_seed = self._first_seeds.get(row)
+        if first_seed is not None and options.get("seed") is None:
+            options["seed"] = first_seed
         result = self.envs[row].reset(**options)
-        place = self.task.rows.start + row
         try:
             _, info = result
         except (TypeError, ValueError) as error:
-            raise misfit("reset", place, result, "(observation, info)", error) from error
+            raise misfit("reset", row, result, "(observation, info)", error) from error
         if info:
-            check_info(place, info)
+            check_info(row, info)
+        self._first_seeds.pop(row, None)
+        for name, value in self._unset.pop(row, ()):
+            try:
+                self.envs[row].set_wrapper_attr(name, value)
+            except Exception as error:
+                who = f"repeated in a new worker of environment {row}"
+                note_on(error, f"from set_attr({name!r}, ...), {who}")
+                raise
         return result
 
-    def _add_to(self, answers: Answers, row: int, obs: Any, infos: list[bytes], info: Any) -> None:
-        """Write an observation into its row, and add to the answers what does not go there."""
+    def _rest(self, row: int, obs: Any, infos: list[bytes], info: Any) -> Any:
+        """Write an observation into its row; return what does not go there, or None."""
         rest = self._show(row, obs)
         if info:
             infos.append(dumps(info))
-        if infos or rest is not None:
-            answers[row] = rest, infos
+        return (rest, infos) if infos or rest is not None else None
 
     def _show(self, row: int, obs: Any) -> Any:
         """Write an observation into its row; return it if it has none, in the form that its space has."""
-        target = self._rows[row][self.block.half[self.task.rows.start + row]]
+        target = self._targets[row][self.block.half[row]]
         if copy_into(target, obs):
             return None
         # Numbers, other dtypes, other types: stacked as Gymnasium does, which may raise.
@@ -241,37 +286,30 @@ class Runner:
         try:
             made = concatenate(self._space, [obs], batch)
         except Exception as error:
-            where = self.task.rows.start + row
-            raise misfit("observation", where, obs, f"a member of {self._space}", error) from error
+            raise misfit("observation", row, obs, f"a member of {self._space}", error) from error
         return next(iter(iterate(self._one, made))) if is_new else None
 
-    def run(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Run a method of this worker, and return its answer."""
-        answer = getattr(self, name)(*arguments, **options)
-        return answer if name in ("step", "reset") else (answer,)
-
     def run_on(
-        self, indices: Sequence[int], function: Callable[..., Any], /, *args: Any, **kwargs: Any
+        self, rows: Sequence[int], function: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> list[Any]:
-        """Call a function with each of some environments, and return the results."""
-        return [function(self.envs[index], *args, **kwargs) for index in indices]
+        """Call a function with each of some environments, and return the results.
 
-    def set_attr(self, name: str, indices: Sequence[int], values: Sequence[Any]) -> None:
+        A successor's environment that is rendered before its first reset gets that, and the same again later.
+        """
+        for row in self._first_seeds if function is render else ():
+            self.envs[row].reset(seed=self._first_seeds[row])
+        return [function(self.envs[row], *args, **kwargs) for row in rows]
+
+    def set_attr(self, name: str, values: Mapping[int, Any]) -> None:
         """Set an attribute of some environments, each to its value."""
-        for index, value in zip(indices, values):
-            self.envs[index].set_wrapper_attr(name, value)
-
-    def set_again(self, call: bytes, indices: Sequence[int]) -> None:
-        """Repeat a call of `set_attr`, for some environments only."""
-        _, (name, *others), _ = pickle.loads(call)
-        values = dict(zip(*others))
-        self.set_attr(name, indices, [values[index] for index in indices])
+        for row, value in values.items():
+            self.envs[row].set_wrapper_attr(name, value)
 
     def close(self) -> None:
         """Close all environments, and only then raise what one of them has raised."""
         self.is_closed = True
         with ExitStack() as stack:
-            for env in reversed(self.envs):
+            for env in reversed(self.envs.values()):
                 stack.callback(env.close)
 
 

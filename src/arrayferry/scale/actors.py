@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from arrayferry.errors import NotInstalledError, OptionError, WorkerError
-from arrayferry.scale._actor import Actor, ActorTask, unpacked
-from arrayferry.scale._block import Block, rows_of
-from arrayferry.scale._driver import Worker, warn_of_failure
-from arrayferry.scale._requests import Kind, Request
+from arrayferry.scale._actor import Actor
+from arrayferry.scale._block import Block, map_arrays
+from arrayferry.scale._driver import LATE, Kind, Request, Worker, warn_of_failure
 from arrayferry.scale._vector import WorkerVectorEnv
 
 if TYPE_CHECKING:
     import gymnasium as gym
+
+    from arrayferry.scale._worker import Task
 
 __all__ = ["RayVectorEnv"]
 
 # With retries, Ray would silently run a step again on environments that were never reset.
 _OURS = {"max_restarts": 0, "max_task_retries": 0}
 _REFUSED = [*_OURS, "lifetime", "max_concurrency", "name"]
-_LATE = "the worker did not answer in time"
 
 
 class RayVectorEnv(WorkerVectorEnv):
@@ -34,8 +35,7 @@ class RayVectorEnv(WorkerVectorEnv):
     For environments of which a step of all takes 10 ms or more, on hosts without a GPU, with one learner. It
     returns what `SyncVectorEnv` returns, for any number of workers, and handles a worker that dies as a
     `ProcessVectorEnv` does; a host that dies takes its workers with it, and their successors start on other
-    hosts. An actor with several cores (`actor_options={"num_cpus": 4}`) steps its environments in a
-    `ProcessVectorEnv` of its own.
+    hosts. An actor steps its environments one after the other: for more cores, pass more workers.
 
     If Ray is not initialised, `ray.init(address=address)` is called; call it yourself first, to give it other
     options. `close()` ends the actors, and leaves Ray as it is.
@@ -62,8 +62,6 @@ class RayVectorEnv(WorkerVectorEnv):
         >>> envs.close()
     """
 
-    _layer = 1
-
     def __init__(
         self,
         env_fns: Sequence[Callable[[], gym.Env[Any, Any]]],
@@ -85,39 +83,44 @@ class RayVectorEnv(WorkerVectorEnv):
         self._session = session = _Session(address)
         ray = session.ray
         actor = ray.remote(**options, **_OURS)(Actor)
-        cores = max(int(options.get("num_cpus") or 1), 1)
-        if batch_size is not None and cores > 1:
-            what = f"batch_size with num_cpus={cores}: an actor would step its environments together"
-            raise OptionError(what, f"pass {cores} times as many workers, with num_cpus=1")
-        settings = cores, self._timeout, max_faults
         workers = workers or sum(node["Alive"] and "CPU" in node["Resources"] for node in ray.nodes()) or 1
-        tasks = [ActorTask(task, *settings) for task in self._tasks(env_fns, workers)]
-        self._start([_Worker(session, actor, task) for task in tasks])
+        self._start([_Worker(session, actor, task) for task in self._tasks(env_fns, workers)])
 
     def _make_block(self) -> Block:
         # Without observations: each is copied once, from what was received into what the caller gets.
         block = Block.made_by(np.zeros, None, self.single_action_space, self.num_envs)
-        for worker in cast("Sequence[_Worker]", self._workers):
-            worker.attach(block, self.single_action_space)
+        for worker in self._workers:
+            worker.block = block
         return block
 
-    def _refs(self) -> dict[Any, _Worker]:
-        workers = cast("Sequence[_Worker]", self._workers)
-        return {ref: worker for worker in workers if (ref := worker.next_ref) is not None}
+    def _parts(self, rows: Iterable[int]) -> Iterable[tuple[Worker, list[int]]]:
+        if self._is_async:  # an actor answers each request as a whole
+            return [(self._worker_of[row], [row]) for row in rows]
+        return super()._parts(rows)
 
-    def _answered(self) -> Iterator[Worker]:
+    def _oldest(self) -> dict[Any, tuple[_Worker, Request]]:
+        """Return the oldest request of each worker, by the reference to its answer."""
+        workers = cast("Sequence[_Worker]", self._workers)
+        oldest = [(worker, *next(iter(worker.refs.items()))) for worker in workers if worker.refs]
+        return {ref: (worker, request) for worker, request, ref in oldest}
+
+    def _answers(self) -> tuple[list[int], dict[int, Any]]:
         self._session.check()
-        while refs := self._refs():
+        rows: list[int] = []
+        rests: dict[int, Any] = {}
+        if refs := self._oldest():
             ready, _ = self._session.ray.wait(list(refs), num_returns=len(refs), timeout=0)
-            if not ready:
-                return
-            yield from map(refs.__getitem__, ready)
+            for worker, request in map(refs.__getitem__, ready):
+                rows += request.rows
+                rests.update(worker.read(request))
+        return rows, {row: rest for row, rest in rests.items() if rest is not None}
 
     def _rest(self, missing: int, seconds: float) -> None:
         """Wait for half of the rest at a time: each wait costs CPU time."""
         self._session.check()
-        if refs := list(self._refs()):
-            self._session.ray.wait(refs, num_returns=min(-(-missing // 2), len(refs)), timeout=seconds)
+        if refs := list(self._oldest()):
+            count = min(missing, len(refs))
+            self._session.ray.wait(refs, num_returns=-(-count // 2), timeout=seconds)
         else:  # all of them start
             time.sleep(seconds)
 
@@ -130,23 +133,19 @@ class _Worker(Worker):
         """What to do about a worker that does not start."""
         return "it needs a host that has what actor_options ask for, and everything that env_fns import"
 
-    def __init__(self, session: _Session, actor: Any, task: ActorTask) -> None:
-        super().__init__(task.task.rows)
-        self._session, self._class, self._task = session, actor, task
+    def __init__(self, session: _Session, actor: Any, task: Task) -> None:
+        super().__init__(task)
+        self._session, self._class = session, actor
         self._actor: Any = None
         self._made: Any = None  # a reference to the answer to one request, like these
-        self._refs: dict[Request, Any] = {}
+        self.refs: dict[Request, Any] = {}
 
     def launch(self) -> None:
         """Start an actor; one that was killed is never reused."""
         self._session.check()
-        self._refs = {}
-        self._actor = self._class.remote(self._task)
+        self.refs = {}
+        self._actor = self._class.remote(self.task)
         self._made = self._actor.make.remote()
-
-    def attach(self, block: Block, space: Any) -> None:
-        """Let it read actions, and write numbers."""
-        self.block, self._space = block, space
 
     def has_started(self) -> bool:
         """Return whether `wait_until_ready` returns at once."""
@@ -157,55 +156,51 @@ class _Worker(Worker):
         answer = self._result(self._made, seconds)
         if isinstance(answer, str):
             return f"a worker did not start: {answer}"
-        return pickle.loads(answer[0])
+        return answer
 
     def send(self, request: Request) -> None:
         """Send a request; a step without a call has its actions in the block."""
         if self._session.is_open:
-            actions = rows_of(self._space, self.block.actions, request.rows) if request.call is None else None
-            self._refs[request] = self._actor.run.remote(
-                request.call or self.pack_step(request.rows, actions)
-            )
+            rows, call = request.rows, request.call
+            actions = map_arrays(itemgetter(rows), self.block.actions) if call is None else None
+            self.refs[request] = self._actor.run.remote(rows, call, actions)
 
-    @property
-    def next_ref(self) -> Any:
-        """The reference to the answer to the first of its requests; None if it was not sent."""
-        return self._refs.get(self.requests[0]) if self.requests else None
-
-    def read(self, request: Request) -> Any:
-        """Return the rest of an answer, or why it is lost; put the numbers into the block."""
-        answer = self._result(self._refs.pop(request), 0)
+    def read(self, request: Request) -> dict[int, Any]:
+        """Return the rest of an answer, or why it is lost, by row; put the numbers into the block."""
+        rows, block = request.rows, self.block
+        answer = self._result(self.refs.pop(request), 0, request.kind is Kind.CALL)
         if isinstance(answer, str):
-            return answer
-        rest, idle, *numbers = answer
-        self.block.idle[self.rows.start] += idle
-        if request.kind is Kind.STEP and not request.is_reset and numbers:
-            rows, block = request.rows, self.block
+            return dict.fromkeys(rows, answer)
+        rests: dict[int, Any]
+        rests, idle, numbers = answer
+        block.idle[self.rows.start] += idle
+        if request.kind is Kind.STEP:
             block.rewards[rows], block.terminated[rows], block.truncated[rows] = numbers
-        return pickle.loads(rest) if isinstance(rest, bytes) else rest
+        return rests
 
     def trouble(self, now: float) -> str | None:
         """Return why it will not answer; that an actor died is an answer of Ray's."""
         self._session.check()
-        return _LATE if now > self.since + self.timeout else None
+        return LATE if now > self.since + self.timeout else None
 
-    def _result(self, ref: Any, timeout: float) -> tuple[Any, ...] | str:
-        """Return a call's result, or why there is none."""
+    def _result(self, ref: Any, timeout: float, is_writable: bool = False) -> Any:
+        """Return an answer, whose large arrays are read-only unless they are copied; or why there is none."""
         self._session.check()
         ray = self._session.ray
         try:
-            return unpacked(ray.get(ref, timeout=max(timeout, 0)))
+            data, *large = ray.get(ref, timeout=max(timeout, 0))
+            return pickle.loads(data, buffers=map(bytearray, large) if is_writable else large)
         except ray.exceptions.GetTimeoutError:
-            return _LATE
+            return LATE
         except ray.exceptions.RayError as error:
             return f"the worker died ({type(error).__name__}: {str(error).splitlines()[-1].split('. ')[0]})"
 
     def end(self, deadline: float) -> None:
         """Wait until the environments are closed."""
         if self._session.is_open:
-            answer = self._result([*self._refs.values()][-1], deadline - time.monotonic())
+            answer = self._result([*self.refs.values()][-1], deadline - time.monotonic())
             if not isinstance(answer, str):
-                warn_of_failure(pickle.loads(answer[0]))
+                warn_of_failure(answer[0][self.rows[0]])
 
     def kill(self) -> None:
         """End the actor immediately."""

@@ -11,20 +11,18 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing import util as _  # noqa: F401
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from arrayferry._frameworks.jax import has_started
 from arrayferry.errors import OptionError, WorkerError
-from arrayferry.scale._block import Block
-from arrayferry.scale._driver import State, Worker, warn_of_failure
-from arrayferry.scale._line import POLL_SECONDS, Bell, Line, SharedMemory
-from arrayferry.scale._requests import Kind, Request
+from arrayferry.scale._block import Block, index_of, order_memory
+from arrayferry.scale._driver import LATE, Request, Worker, warn_of_failure
+from arrayferry.scale._line import Line, SharedMemory
 from arrayferry.scale._script import handing_over_script
 from arrayferry.scale._vector import WorkerVectorEnv, kill_all
 from arrayferry.scale._worker import Channel, Task, work
@@ -42,9 +40,6 @@ _PRELOAD = "arrayferry.scale._preload"
 _READ_TIMEOUT = 5.0
 # How long to wait for a process that was killed: it may be in the middle of a system call.
 _KILL_TIMEOUT = 5.0
-# How long to wait for a worker that starts before looking at the others again.
-_PAUSE = 0.002
-_LATE = "the worker did not answer in time"
 
 
 class ProcessVectorEnv(WorkerVectorEnv):
@@ -110,10 +105,9 @@ class ProcessVectorEnv(WorkerVectorEnv):
         if context == "forkserver":
             _let_server_import()
         multiprocess: Any = multiprocessing.get_context(context)
-        self._bell: Any = Bell(multiprocess) if self._is_async else None
-        self._expected = np.full(self.num_envs, -1)
+        self._done = multiprocess.Semaphore(0)
         tasks = self._tasks(env_fns, workers or _cores())
-        self._start([_Worker(multiprocess, task, self._bell, self._expected) for task in tasks])
+        self._start([_Worker(multiprocess, task, self._done, self._is_async) for task in tasks])
 
     def _make_block(self) -> Block:
         memory = SharedMemory(Block.size(*self._single_spaces, self.num_envs))
@@ -122,23 +116,22 @@ class ProcessVectorEnv(WorkerVectorEnv):
             worker.attach(memory, block)
         return block
 
-    def _answered(self) -> Iterator[Worker]:
-        if not self._is_async:  # one after the other: the last one decides
-            for worker in cast("Sequence[_Worker]", self._workers):
-                if worker.requests and worker.confirm(POLL_SECONDS):
-                    yield worker
-            return
-        self._bell.listen()
-        for row in (self._block.answered == self._expected).nonzero()[0].tolist():
-            owner = cast("_Worker", self._worker_of[row])
-            while owner.requests and owner.confirm(0):
-                yield owner
+    def _answers(self) -> tuple[list[int], dict[int, Any]]:
+        block = self._block
+        while self._done.acquire(block=False):
+            pass
+        block.wanted[0] = 1  # so that none is missed that comes before `_rest`
+        order_memory()
+        (rows,) = (block.answered == block.asked).nonzero()
+        if not rows.size:
+            return [], {}
+        order_memory()
+        with_message = rows[block.has_message[rows]].tolist()
+        return rows.tolist(), {row: cast("_Worker", self._worker_of[row]).read(row) for row in with_message}
 
     def _rest(self, missing: int, seconds: float) -> None:
-        if self._is_async:
-            self._bell.rest(missing, seconds)
-        else:
-            time.sleep(_PAUSE)
+        self._block.wanted[0] = missing
+        self._done.acquire(timeout=seconds)
 
 
 _GUARD = 'in a script, make the environments under `if __name__ == "__main__":`'
@@ -147,10 +140,11 @@ _GUARD = 'in a script, make the environments under `if __name__ == "__main__":`'
 class _Launch:
     """A worker process that is being started, and what its driver keeps of it."""
 
-    def __init__(self, context: Any, task: Task, bell: Bell | None, first_number: int) -> None:
-        self._context, self._task, self._bell, self._first_number = context, task, bell, first_number
+    def __init__(self, context: Any, task: Task, done: Any, number: int, is_row_by_row: bool) -> None:
+        self._context, self._task, self._rest = context, task, (number, is_row_by_row)
+        self._done = done
         nothing: Any = None
-        self.process = self.line = self.lifeline = self.channel = nothing
+        self.process = self.line = self.lifeline = self.go = nothing
         self.error: BaseException | None = None
         self._is_over = threading.Event()
 
@@ -172,9 +166,8 @@ class _Launch:
             mine, theirs = socket.socketpair()
             self.line = Line(mine)
             lifeline, self.lifeline = context.Pipe(duplex=False)
-            semaphores = context.Semaphore(0), context.Semaphore(0)
-            self.channel = Channel(*semaphores, self._bell, theirs, self._first_number)
-            arguments = self._task, self.channel, lifeline
+            self.go = context.Semaphore(0)
+            arguments = self._task, Channel(self.go, self._done, theirs, *self._rest), lifeline
             self.process = context.Process(target=work, args=arguments, daemon=True)
             with theirs, lifeline, handing_over_script():
                 self.process.start()
@@ -201,16 +194,16 @@ class _Worker(Worker):
     Args:
         context: how it is started.
         task: what it is to do.
-        bell: rings when it has answered; None if nobody listens.
-        expected: the number of the request that each row is to answer next, or -1.
+        done: what it releases when as many rows have answered as the driver wants.
+        is_row_by_row: whether it answers for each row as soon as that is done.
     """
 
-    def __init__(self, context: Any, task: Task, bell: Bell | None, expected: Any) -> None:
-        super().__init__(task.rows)
-        self._context, self._task, self._bell, self._expected = context, task, bell, expected
-        self._number = 0
+    def __init__(self, context: Any, task: Task, done: Any, is_row_by_row: bool) -> None:
+        super().__init__(task)
+        self._context, self._done, self._is_row_by_row = context, done, is_row_by_row
         self._memory: SharedMemory | None = None
         self._launch: _Launch | None = None
+        self._rests: dict[int, Any] = {}  # that came with those of other rows
         _WORKERS.add(self)
 
     @property
@@ -223,8 +216,9 @@ class _Worker(Worker):
 
     def launch(self) -> None:
         """Start a process, with a channel of its own: a dead one may have left the last in any state."""
-        self._expected[self.rows] = -1
-        self._launch = launch = _Launch(self._context, self._task, self._bell, self._number + 1)
+        self._rests = {}
+        first = self.number + 1, self._is_row_by_row
+        self._launch = launch = _Launch(self._context, self.task, self._done, *first)
         launch.run()
         # If a successor cannot be started, that is one more fault.
         if launch.error is not None and not (
@@ -232,7 +226,7 @@ class _Worker(Worker):
         ):
             what = f"a worker process could not be started ({type(launch.error).__name__})"
             raise WorkerError(what, self.start_hint) from launch.error
-        self._process, self._line, self._channel = launch.process, launch.line, launch.channel
+        self._process, self._line, self._go = launch.process, launch.line, launch.go
         self._share()
 
     def attach(self, memory: SharedMemory, block: Block) -> None:
@@ -263,52 +257,39 @@ class _Worker(Worker):
         return pickle.loads(data)
 
     def send(self, request: Request) -> None:
-        """Send a request, which has a number of its own."""
-        self._number = request.number = self._number + 1
-        self._expected[request.index] = request.number
-        if request.call is None:
-            self.block.asked[request.index] = request.number
-        self._channel.go.release()
+        """Send a request, whose number goes into the rows that it asks."""
+        index = index_of(request.rows)
+        self.block.has_message[index] = request.call is not None
+        self.block.asked[index] = request.number
+        self._go.release()
         if request.call is not None:
             try:
                 self._line.send(request.number, request.call, time.monotonic() + self.timeout)
             except TimeoutError:
-                self.loss = _LATE
+                self.loss = LATE
             except OSError:
                 pass  # it is dead, and `trouble` will say so
 
-    def confirm(self, seconds: float) -> bool:
-        """Return whether it answers the first of its requests in time; call it once for each."""
-        if len(self.requests) == len(self.waiting):
-            return False
-        self.state = State.BUSY
-        if self._channel.done.acquire(timeout=seconds):
-            return True
-        self.state = State.READY
-        return False
-
-    def read(self, request: Request) -> Any:
-        """Return the rest of an answer, or why it is lost; throw away answers to other requests."""
-        if self._expected[request.rows[0]] == request.number:  # and not that of one that came later
-            self._expected[request.index] = -1
-        if request.kind in (Kind.STEP, Kind.RESET) and not self.block.has_more[request.rows[0]]:
-            return None
+    def read(self, row: int) -> Any:
+        """Return the rest of a row's answer, or why it is lost; throw away answers to other requests."""
         deadline = max(self.since + self.timeout, time.monotonic() + _READ_TIMEOUT)
         try:
-            number, data = 0, bytearray()
-            while number != request.number:
+            while row not in self._rests:
                 number, data = self._line.receive(deadline, self._process.is_alive)
+                for other, rest in pickle.loads(data).items():
+                    if number == self.block.asked[other]:
+                        self._rests[other] = rest
         except TimeoutError:
-            return _LATE
+            return LATE
         except (EOFError, OSError):
             return f"the worker died (exit code {self._exit_code()})"
-        return pickle.loads(data)
+        return self._rests.pop(row)
 
     def trouble(self, now: float) -> str | None:
         """Return why it will not answer, if that is certain or it is too late."""
         if not self._process.is_alive():
             return f"the worker died (exit code {self._exit_code()})"
-        return _LATE if now > self.since + self.timeout else None
+        return LATE if now > self.since + self.timeout else None
 
     def _exit_code(self) -> Any:
         if self._process.pid is not None:  # otherwise the fork server could not start it
@@ -322,8 +303,8 @@ class _Worker(Worker):
             while True:
                 number, data = self._line.receive(deadline, self._process.is_alive)
         self._process.join(max(deadline - time.monotonic(), 0))
-        if number == self._number:
-            warn_of_failure(pickle.loads(data))
+        if number == self.number:
+            warn_of_failure(pickle.loads(data)[self.rows[0]])
 
     def kill(self) -> None:
         """End the process immediately."""
@@ -332,7 +313,7 @@ class _Worker(Worker):
 
     def disown(self) -> None:
         """Forget the process, in a process that was forked from its driver."""
-        self.is_closed, self.state = True, State.DEAD
+        self.is_closed, self.is_ready = True, False
         if self._launch is not None and self._launch.lifeline is not None:
             self._launch.lifeline.close()  # this copy would keep the worker alive
         self._launch = None
