@@ -912,11 +912,11 @@ def test_a_step_that_was_interrupted_is_over(make: Any, monkeypatch: pytest.Monk
     envs = make(workers=4)
     envs.reset(seed=0)
 
-    def interrupted(request: Any) -> Any:
+    def interrupted() -> Any:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(envs._workers[1], "finish", interrupted)
+        patch.setattr(envs, "_answers", interrupted)
         with pytest.raises(KeyboardInterrupt):
             envs.step(np.zeros(4, int))
     with pytest.raises(arrayferry.FerryError, match="call reset"):

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 
@@ -134,6 +133,8 @@ class Rows(_Batch):
     def _wait(self, count: int | None = None, until: float = float("inf")) -> None:
         """Wait until so many rows have answered, or all that were asked, or it is too late."""
         needs_reset, start = self._needs_reset, time.monotonic()
+        if count is None and self._asked:  # nobody has answered yet
+            self._rest(len(self._asked), POLL_SECONDS)
         while True:
             self._needs_reset = True
             self._take_answers()
@@ -159,6 +160,14 @@ class Rows(_Batch):
         if not rows:
             return
         self._block.asked[index_of(rows)] = -1
+        self._ready.extend(rows)
+        for row in rows if self._faults_in_a_row else ():
+            self._count_no_fault(row, self._asked[row].kind)
+        if len(rows) == len(self._asked):  # all that was asked
+            self._asked.clear()
+            for worker in self._workers:
+                worker.requests.clear()
+            return
         now = time.monotonic()
         for row in rows:
             request = self._asked.pop(row)
@@ -166,9 +175,6 @@ class Rows(_Batch):
             request.worker.since = now
             if not request.rows:
                 request.worker.finish(request)
-            if self._faults_in_a_row and request.kind is not Kind.CALL:
-                self._count_no_fault(row, request.kind)
-        self._ready.extend(rows)
 
     def _take_rest(self, row: int, rest: Any) -> None:
         request = self._asked[row]
@@ -182,7 +188,7 @@ class Rows(_Batch):
 
     def _count_no_fault(self, row: int, kind: Kind) -> None:
         """End a series of faults after a good step, but not after a successor's first reset."""
-        if row in self._fresh:
+        if row in self._fresh and kind is not Kind.CALL:
             self._fresh.remove(row)
         elif kind is Kind.STEP:
             self._faults_in_a_row.pop(row, None)
@@ -192,8 +198,8 @@ class Rows(_Batch):
         block, kept = self._block, rows
         if missing := size - len(rows):
             kept = [*rows, *[rows[0]] * missing]
-        index = np.array(kept)
-        numbers = [array[index] for array in (block.rewards, block.terminated, block.truncated)]
+        index = index_of(kept)
+        numbers = [array[index].copy() for array in (block.rewards, block.terminated, block.truncated)]
         for array in numbers if missing else ():
             array[-missing:] = 0
         obs, infos = self._observations(kept), self._stacked_infos(enumerate(rows), size)

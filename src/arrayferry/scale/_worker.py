@@ -118,7 +118,8 @@ def _answer(runner: Runner, number: int, channel: Channel, line: Line) -> None:
             message = dumps(dict.fromkeys(rests, failure_of(error, own)))
         done = index_of([row for row, _ in part])
         block.has_message[done] = False
-        block.has_message[list(rests)] = True
+        if rests:
+            block.has_message[list(rests)] = True
         order_memory()
         block.answered[done] = number
         order_memory()

@@ -120,8 +120,6 @@ class ProcessVectorEnv(WorkerVectorEnv):
         block = self._block
         while self._done.acquire(block=False):
             pass
-        block.wanted[0] = 1  # so that none is missed that comes before `_rest`
-        order_memory()
         (rows,) = (block.answered == block.asked).nonzero()
         if not rows.size:
             return [], {}
@@ -131,7 +129,9 @@ class ProcessVectorEnv(WorkerVectorEnv):
 
     def _rest(self, missing: int, seconds: float) -> None:
         self._block.wanted[0] = missing
-        self._done.acquire(timeout=seconds)
+        order_memory()
+        if self._block.count_answered() < missing:
+            self._done.acquire(timeout=seconds)
 
 
 _GUARD = 'in a script, make the environments under `if __name__ == "__main__":`'
