@@ -109,17 +109,19 @@ def test_it_equals_sync(make: Any, observes: str, mode: AutoresetMode, workers: 
     compare(make(env_fns, workers, autoreset_mode=mode), SyncVectorEnv(env_fns, autoreset_mode=mode))
 
 
-def test_it_equals_sync_for_odd_observations(make: Any) -> None:
-    ours = make(fns(5, Odd), autoreset_mode=SAME_STEP)
+@pytest.mark.parametrize("cores", [1, 2])
+def test_it_equals_sync_for_odd_observations(make: Any, cores: int) -> None:
+    ours = make(fns(5, Odd), autoreset_mode=SAME_STEP, actor_options={"num_cpus": cores})
     compare(ours, SyncVectorEnv(fns(5, Odd), autoreset_mode=SAME_STEP))
 
 
 @pytest.mark.parametrize(
-    ("mode", "workers"), [(NEXT_STEP, 1), (SAME_STEP, 2), (DISABLED, 3), (NEXT_STEP, 2), (SAME_STEP, 1)]
+    ("mode", "workers", "cores"),
+    [(NEXT_STEP, 1, 1), (SAME_STEP, 2, 1), (DISABLED, 3, 1), (NEXT_STEP, 2, 2), (SAME_STEP, 1, 2)],
 )
-def test_infos_equal_those_of_sync(make: Any, mode: AutoresetMode, workers: int) -> None:
+def test_infos_equal_those_of_sync(make: Any, mode: AutoresetMode, workers: int, cores: int) -> None:
     """Gymnasium's dtypes depend on the row that comes first, of all rows."""
-    ours = make(fns(5, Tells), workers, autoreset_mode=mode)
+    ours = make(fns(5, Tells), workers, autoreset_mode=mode, actor_options={"num_cpus": cores})
     assert compare_infos(ours, SyncVectorEnv(fns(5, Tells), autoreset_mode=mode), steps=100) > 50
 
 
@@ -145,6 +147,33 @@ def test_stable_baselines_is_told_of_it_as_of_sync(make: Any, mode: AutoresetMod
             np.testing.assert_equal(one, other)
         ends += mine[2].sum()
     assert ends > 3
+
+
+def test_an_actor_with_several_cores_has_a_process_for_each(make: Any) -> None:
+    envs = make(fns(kind=Slow), 1, actor_options={"num_cpus": 2})
+    compare(envs, SyncVectorEnv(fns(kind=Slow)))
+    assert len(set(envs.get_attr("pid"))) == 2
+
+
+def test_one_of_the_processes_of_an_actor_dies(make: Any) -> None:
+    envs = make(fns(kind=Dies), 1, actor_options={"num_cpus": 2})
+    envs.reset(seed=0)
+    infos = die(envs)[4]
+    assert infos["fault"].tolist() == [True, True, False, False]
+    assert "exit code -9" in infos["fault_reason"][1]
+    assert "fault" not in envs.step(ZEROS)[4]
+
+
+def test_the_seeds_of_an_actor_s_successor_are_not_those_of_its_processes(make: Any) -> None:
+    envs = make(fns(kind=Dies), 1, actor_options={"num_cpus": 2})
+    envs.reset(seed=0)
+    die(envs)
+    envs.step(ZEROS)
+    first = envs.get_attr("last_seed")
+    kill_and_wait(envs._workers[0]._actor)
+    assert envs.step(ZEROS)[4]["fault"].all()
+    envs.step(ZEROS)
+    assert not set(first) & set(envs.get_attr("last_seed"))
 
 
 def test_an_actor_may_have_a_part_of_a_core(make: Any) -> None:
@@ -230,7 +259,7 @@ def test_a_large_observation_of_another_shape_is_refused_as_by_sync(make: Any) -
 
 
 def test_large_observations_are_stacked_by_the_driver_only() -> None:
-    actor = Actor(Task(pickled(fns(kind=Large)), range(4), 4, NEXT_STEP))
+    actor = Actor(Task(pickled(fns(kind=Large)), range(4), 4, NEXT_STEP), 1, 60, 3)
     actor.make()
     message = actor.run(range(4), cloudpickle.dumps(("reset", ({}, None), {})))
     assert [len(part) for part in message[1:]] == [300_000] * 4
@@ -342,7 +371,7 @@ def test_an_actor_that_dies_is_replaced(make: Any, mode: AutoresetMode) -> None:
     assert (reward[:2].tolist(), terminated[:2].any(), truncated[:2].all()) == ([0, 0], False, True)
     assert infos["fault"].tolist() == [True, True, False, False]
     assert "died (ActorDiedError: The actor is dead because" in infos["fault_reason"][1]
-    seeds = tuple(int(np.random.SeedSequence([5 + i, i, 1]).generate_state(1)[0]) for i in range(2))
+    seeds = tuple(int(np.random.SeedSequence([5 + i, i, 1, 1]).generate_state(1)[0]) for i in range(2))
     if mode is SAME_STEP:
         assert_equal(list(infos["final_obs"][:2]), list(last[:2]))
         assert not np.array_equal(obs[:2], last[:2])
@@ -406,13 +435,14 @@ def test_an_answer_that_cannot_be_sent_says_so(make: Any) -> None:
     assert envs.reset(seed=0)[0].shape == (4, 2, 3)
 
 
-def test_a_successor_has_what_the_caller_set(make: Any) -> None:
-    envs = make(fns(kind=Slow))
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_successor_has_what_the_caller_set(make: Any, cores: int) -> None:
+    envs = make(fns(kind=Slow), 2, actor_options={"num_cpus": cores})
     envs.set_attr("level", 1)
     envs.set_attr("level", [5, 6, 7, 8])
     envs.reset(seed=0)
     pid = envs.get_attr("pid")[2]
-    os.kill(pid, signal.SIGKILL)
+    os.kill(pid if cores == 1 else parent_of(parent_of(pid)), signal.SIGKILL)  # the fork server is between
     while "fault" not in (infos := envs.step(ZEROS)[4]):  # Ray needs some time
         pass
     assert infos["fault"].tolist() == [False, False, True, True]
@@ -425,21 +455,49 @@ def test_a_successor_has_what_the_caller_set(make: Any) -> None:
     assert envs.get_attr("level") == (5, 6, 7, 8)
 
 
-def test_an_info_that_could_be_taken_for_a_fault_is_refused(make: Any) -> None:
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_an_info_that_could_be_taken_for_a_fault_is_refused(make: Any, cores: int) -> None:
     class Claims(Toy):
         def step(self, action: Any) -> Any:
             return *super().step(action)[:4], {"fault": False} if self.index == 3 else {}
 
-    envs = make(fns(kind=Claims))
+    envs = make(fns(kind=Claims), actor_options={"num_cpus": cores})
     envs.reset(seed=0)
     with pytest.raises(arrayferry.FerryError, match="'fault'") as caught:
         envs.step(ZEROS)
     assert "rename it" in str(caught.value)
 
 
-def test_a_constructor_that_aborts_is_an_error(make: Any) -> None:
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_constructor_that_aborts_is_an_error(make: Any, cores: int) -> None:
     with pytest.raises(arrayferry.errors.WorkerError, match="did not start"):
-        make([*fns(3), os.abort])
+        make([*fns(3), os.abort], actor_options={"num_cpus": cores})
+
+
+@pytest.mark.parametrize("mode", [SAME_STEP, DISABLED])
+def test_the_death_of_a_process_of_an_actor_is_one_fault(make: Any, mode: AutoresetMode) -> None:
+    envs = make(fns(8, kind=Slow), 2, autoreset_mode=mode, actor_options={"num_cpus": 2})
+    envs.reset(seed=0)
+    last, *_ = envs.step(np.zeros(8, int))
+    os.kill(envs.get_attr("pid")[6], signal.SIGKILL)
+    obs, reward, terminated, truncated, infos = envs.step(np.zeros(8, int))
+    lost = np.repeat([False, True], [6, 2])
+    assert infos["fault"].tolist() == truncated.tolist() == lost.tolist()
+    assert [reason is not None for reason in infos["fault_reason"]] == lost.tolist()
+    assert not (reward[lost].any())
+    assert not (terminated.any())
+    if mode is DISABLED:
+        assert_equal(list(obs[lost]), list(last[lost]))
+        with pytest.raises(arrayferry.FerryError, match="reset it first"):
+            envs.step(np.zeros(8, int))
+        envs.reset(seed=0)
+    else:
+        assert_equal(list(infos["final_obs"][lost]), list(last[lost]))
+    assert "fault" not in envs.step(np.zeros(8, int))[4]
 
 
 class Rendered(Slow):
@@ -449,8 +507,9 @@ class Rendered(Slow):
         return np.full(2, self.count)  # which a reset sets
 
 
-def test_a_successor_can_be_rendered_and_shows_nothing_of_it(make: Any) -> None:
-    envs = make(fns(kind=Rendered), autoreset_mode=DISABLED)
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_successor_can_be_rendered_and_shows_nothing_of_it(make: Any, cores: int) -> None:
+    envs = make(fns(kind=Rendered), autoreset_mode=DISABLED, actor_options={"num_cpus": cores})
     envs.reset(seed=0)
     last, *_ = envs.step(ZEROS)
     os.kill(envs.get_attr("pid")[2], signal.SIGKILL)
@@ -478,7 +537,7 @@ class Reference:
                 expected = self.last[index], 0, False, True
                 self.envs[index], self.is_over[index] = Toy(index), None
             elif self.is_over[index] is None:
-                words = [self.seeds[index], index, self.faults[index]]
+                words = [self.seeds[index], index, self.faults[index], 1]
                 seed = int(np.random.SeedSequence(words).generate_state(1)[0])
                 expected = env.reset(seed=seed)[0], 0, False, False
                 self.is_over[index] = False
@@ -571,15 +630,24 @@ def is_alive(pid: int) -> bool:
 
 
 def test_no_row_is_of_an_earlier_step_whatever_was_interrupted(make: Any) -> None:
-    """An exception at the n-th line of the driver's code, as Ctrl-C would raise it."""
+    """An exception at the n-th line of the driver's code, as Ctrl-C would raise it.
+
+    Waiting runs more lines at one time than at another: a step that is over before that line is counted
+    again, and the next one is interrupted where the same part of its lines has run.
+    """
     envs, sync = make(fns(kind=Toy), max_faults=100), SyncVectorEnv(fns())
     envs.reset(seed=0)
-    count = lines_of(lambda: envs.step(ZEROS), None)
-    assert count > 50
-    for line in range(1, count, count // 12):
-        with suppress(KeyboardInterrupt):  # waiting runs more lines at one time than at another
-            lines_of(lambda: envs.step(ZEROS), line)
-        mine, expected = envs.reset(seed=line), sync.reset(seed=line)
+    for part in range(12):
+        for _ in range(20):
+            count = lines_of(lambda: envs.step(ZEROS), None)
+            assert count > 50
+            try:
+                lines_of(lambda: envs.step(ZEROS), 1 + count * part // 12)
+            except KeyboardInterrupt:
+                break
+        else:
+            pytest.fail("none of the steps was interrupted")
+        mine, expected = envs.reset(seed=part), sync.reset(seed=part)
         assert np.array_equal(mine[0], expected[0])
         for _ in range(2):
             mine, expected = envs.step(ZEROS), sync.step(ZEROS)
@@ -635,6 +703,11 @@ def test_lost_actors_are_faults_of_their_environments(make: Any, mode: Autoreset
     times = envs.wait_times()
     assert 0 < times.learner < times.total
     assert 0 < times.workers < times.total
+
+
+def test_actors_with_several_cores_step_all_of_their_environments(make: Any) -> None:
+    with pytest.raises(arrayferry.errors.OptionError, match="pass 2 times as many workers"):
+        make(batch_size=2, actor_options={"num_cpus": 2})
 
 
 # --- clusters

@@ -28,15 +28,16 @@ def seeds_of(seed: Any, count: int) -> list[int | None]:
     return seeds
 
 
-def successor_seed(seed: int, index: int, successors: int) -> int:
+def successor_seed(seed: int, index: int, successors: int, layer: int) -> int:
     """Return the seed of an environment that replaces a lost one, which no other has had.
 
     Args:
         seed: what the caller gave the environment.
         index: its number.
         successors: how many have replaced it, this one included.
+        layer: 0 in a process, 1 for an actor, which may have such processes.
     """
-    return int(np.random.SeedSequence([seed, index, successors]).generate_state(1)[0])
+    return int(np.random.SeedSequence([seed, index, successors, layer]).generate_state(1)[0])
 
 
 def process_seed(
@@ -72,15 +73,14 @@ def process_seed(
         what = f"process_index={process_index} is not valid with process_count={process_count}"
         raise OptionError(what, "processes are counted from 0")
     if seed is None:
-        return seed
+        return None
     first = process_index * num_envs
     if isinstance(seed, (int, np.integer)):
         return int(seed) + first
     if len(seed) != process_count * num_envs:
         what = f"{len(seed)} seeds for {process_count} processes with {num_envs} environments each"
         raise OptionError(what, f"pass {process_count * num_envs} seeds, or one number")
-    rows: Any = list(seed[first : first + num_envs])
-    return rows  # type: ignore[no-any-return]
+    return list(seed[first : first + num_envs])
 
 
 def _process() -> tuple[int, int]:

@@ -91,8 +91,8 @@ class Block(NamedTuple):
 
     def observation_rows(self, rows: Sequence[int]) -> Any:
         """Return a copy of the current observations of some rows."""
-        index = np.array(rows)
-        places = index + len(self.half) * self.half[index]
+        index, count = index_of(rows), len(self.half)
+        places = np.arange(count)[index] + count * self.half[index]
         return map_arrays(lambda array: array.take(places, axis=0), self.observations)
 
 
@@ -158,6 +158,6 @@ def order_memory() -> None:
     Not every processor does so by itself; releasing a lock and acquiring it orders all reads and writes.
     """
     lock = threading.Lock()
-    for _ in range(2):
-        with lock:
-            pass
+    lock.acquire()
+    lock.release()
+    lock.acquire()

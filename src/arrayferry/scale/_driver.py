@@ -46,19 +46,21 @@ class Request:
 
     Attributes:
         worker: who does it.
-        rows: the environments that have not answered yet; the first one of the worker answers a call.
+        rows: the environments that answer; the first one of the worker answers a call.
         kind: what it is for.
         call: a method call, pickled; None for a step with the actions in the block.
         number: counts the requests to this worker and those that it has replaced; 0 until it is sent.
         result: what a call has returned, a `Failure`, or why there is no answer.
+        missing: how many rows have not answered yet.
     """
 
     worker: Worker
-    rows: list[int]
+    rows: Sequence[int]
     kind: Kind
     call: bytes | None = None
     number: int = 0
     result: Any = None
+    missing: int = 0
 
 
 def pack(name: str, /, *arguments: Any, **options: Any) -> bytes:
@@ -111,15 +113,18 @@ class Worker(ABC):
             raise ClosedError("the environments are closed", "make new ones")
         self.is_in_doubt, self.since = False, time.monotonic()
 
-    def replace(self, seeds: Sequence[int | None]) -> None:
-        """Start its successor, whose environments have seeds that no other had, and what the caller set."""
+    def replace(self, seeds: Sequence[int | None], layer: int) -> None:
+        """Start its successor, whose environments have seeds that no other had, and what the caller set.
+
+        Where workers run within workers, each layer has seeds of its own.
+        """
         self.is_in_doubt = True
         self.successors += 1
         self.kill()
         self.requests.clear()
         self.loss = ""
         own = {
-            row: None if (seed := seeds[row]) is None else successor_seed(seed, row, self.successors)
+            row: None if (seed := seeds[row]) is None else successor_seed(seed, row, self.successors, layer)
             for row in self.rows
         }
         self.task = self.task._replace(seeds=own, attributes=[*self.attributes.values()])
@@ -150,7 +155,10 @@ class Worker(ABC):
     def ask(self, request: Request) -> None:
         """Send a request, now or when the worker can take it."""
         self.requests.append(request)
-        self.send_waiting()
+        if len(self.requests) == 1 and self.is_ready:
+            self.send_now(request)
+        else:
+            self.send_waiting()
 
     def send_waiting(self) -> None:
         """Send the requests that wait, as far as the worker can take them.

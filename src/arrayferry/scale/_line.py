@@ -37,9 +37,25 @@ class Line:
 
     def send(self, number: int, data: bytes, deadline: float = math.inf) -> None:
         """Send a message; raise a `TimeoutError` if it is not through by the deadline."""
-        self.socket.settimeout(None if deadline == math.inf else max(deadline - time.monotonic(), 1e-6))
-        self.socket.sendall(_HEADER.pack(number, len(data)) + data)
+        self.send_rest(_HEADER.pack(number, len(data)) + data, deadline)
+
+    def send_at_once(self, number: int, data: bytes) -> bytes:
+        """Send as much of a message as can be sent without waiting, and return the rest of it."""
+        message = _HEADER.pack(number, len(data)) + data
+        try:
+            return message[self.socket.send(message) :]
+        except BlockingIOError:
+            return message
+
+    def send_rest(self, rest: bytes, deadline: float = math.inf) -> None:
+        """Send the rest of a message, or all of it, as `send` does."""
+        self._set_timeout(deadline)
+        self.socket.sendall(rest)
         self.socket.setblocking(False)
+
+    def _set_timeout(self, deadline: float) -> None:
+        """Let the socket wait until then; 0 would be not to wait at all."""
+        self.socket.settimeout(None if deadline == math.inf else max(deadline - time.monotonic(), 1e-6))
 
     def receive(
         self, deadline: float = math.inf, is_alive: Callable[[], bool] | None = None

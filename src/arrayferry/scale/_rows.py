@@ -44,11 +44,12 @@ class Rows(_Batch):
     autoreset_mode: AutoresetMode
     _worker_of: Sequence[Worker] = ()
     _workers: Sequence[Worker] = ()  # here, because `close` is called even if the options were refused
+    _layer = 0  # so that workers within workers get other seeds
     _is_async = False  # whether `recv` returns the first that are ready
 
     def _init_rows(self, max_faults: int) -> None:
         self._max_faults, self._needs_reset, self._waited, self._checked = max_faults, True, 0.0, 0.0
-        self._all = list(range(self.num_envs))
+        self._all = range(self.num_envs)
         self._seeds: list[int | None] = [None] * self.num_envs
         self._asked: dict[int, Request] = {}  # what each row has not answered yet
         self._under_way = set[int]()  # asked, and not returned to the caller
@@ -63,10 +64,10 @@ class Rows(_Batch):
 
     # ---- requests --------------------------------------------------------------------------------------
 
-    def _parts(self, rows: Iterable[int]) -> Iterable[tuple[Worker, list[int]]]:
+    def _parts(self, rows: Iterable[int]) -> Iterable[tuple[Worker, Sequence[int]]]:
         """Return which of some rows are asked together."""
         if rows is self._all:
-            return [(worker, [*worker.rows]) for worker in self._workers]
+            return [(worker, worker.rows) for worker in self._workers]
         parts = defaultdict[Worker, list[int]](list)
         for row in rows:
             parts[self._worker_of[row]].append(row)
@@ -74,7 +75,9 @@ class Rows(_Batch):
 
     def _ask(self, requests: Iterable[Request]) -> None:
         for request in requests:
-            self._asked.update(dict.fromkeys(request.rows, request))
+            request.missing = len(request.rows)
+            for row in request.rows:
+                self._asked[row] = request
             request.worker.ask(request)
 
     def _begin(self, rows: Sequence[int]) -> None:
@@ -94,7 +97,7 @@ class Rows(_Batch):
         self._needs_reset = True
         self._begin(rows)
         self._ask(requests)
-        for worker, part in self._parts(lost):
+        for worker, part in self._parts(lost) if lost else ():
             self._tell_fault(Request(worker, part, Kind.STEP))
 
     def _ask_reset(self, requests: Sequence[Request]) -> None:
@@ -171,9 +174,9 @@ class Rows(_Batch):
         now = time.monotonic()
         for row in rows:
             request = self._asked.pop(row)
-            request.rows.remove(row)
+            request.missing -= 1
             request.worker.since = now
-            if not request.rows:
+            if not request.missing:
                 request.worker.finish(request)
 
     def _take_rest(self, row: int, rest: Any) -> None:
@@ -218,12 +221,12 @@ class Rows(_Batch):
 
     def _stacked_infos(self, places: Iterable[tuple[int, int]], size: int) -> dict[str, Any]:
         infos: dict[str, Any] = {}
+        if not self._infos:
+            return infos
         batch: _Batch = self
         if size != self.num_envs:
             batch = _Batch()
             batch.num_envs = size
-        if not self._infos:
-            return infos
         for place, row in places:  # one by one, in their order, so that the dtypes are Gymnasium's
             for info in self._infos.get(row, ()):
                 info = pickle.loads(info) if isinstance(info, bytes) else info
@@ -252,6 +255,8 @@ class Rows(_Batch):
     def _lose(self, worker: Worker, reason: str) -> None:
         """Replace a worker, and report the fault; raise if there were too many."""
         requests, rows = list(worker.requests), worker.rows
+        for request in requests:
+            request.rows = [row for row in request.rows if self._asked.get(row) is request]
         self._fresh.update(rows)
         self._renew(worker)
         self._reasons.update(dict.fromkeys(rows, reason))
@@ -270,7 +275,7 @@ class Rows(_Batch):
                 self._tell_fault(request)
 
     def _renew(self, worker: Worker) -> None:
-        worker.replace(self._seeds)
+        worker.replace(self._seeds, self._layer)
         for row in worker.rows:
             self._asked.pop(row, None)
         self._block.asked[index_of(worker.rows)] = -1

@@ -206,10 +206,10 @@ class WorkerVectorEnv(Calls):
             self._needs_reset = False
         return obs, infos
 
-    def _start_reset(self, seed: Any, options: dict[str, Any] | None) -> list[int]:
+    def _start_reset(self, seed: Any, options: dict[str, Any] | None) -> Sequence[int]:
         """Ask for a reset; `_needs_reset` is True from then on."""
         seeds, mask = seeds_of(seed, self.num_envs), mask_of(options, self.num_envs)
-        rows = self._all if mask is None else np.flatnonzero(mask).tolist()
+        rows: Sequence[int] = self._all if mask is None else np.flatnonzero(mask).tolist()
         if self._needs_reset and len(rows) < self.num_envs:
             what = "a masked reset before the first full one, or after an exception or an interrupt"
             raise UnsupportedError(what, "call reset() without a mask")
@@ -298,11 +298,12 @@ class WorkerVectorEnv(Calls):
                 what = f"no environment has answered within {timeout} s"
                 raise _NoneReadyError(what, "call recv() again, with a longer timeout")
             self._needs_reset = True
-            rows = [self._ready.popleft() for _ in range(min(count, len(self._ready)))]
+            ready = self._ready
+            rows = [ready.popleft() for _ in range(min(count, len(ready)))]
             size = self._batch_size if pad else len(rows)
             obs, reward, terminated, truncated, infos = self._returned(rows, size)
             check_ids(rows, infos)
-            infos["env_id"] = np.array(rows + [self.num_envs] * (size - len(rows)))
+            infos["env_id"] = np.array([*rows, *[self.num_envs] * (size - len(rows))])
             infos["_env_id"] = infos["env_id"] < self.num_envs
             self._needs_reset = False
         return obs, reward, terminated, truncated, infos

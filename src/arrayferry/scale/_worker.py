@@ -7,7 +7,7 @@ import os
 import pickle
 import signal
 import threading
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -107,26 +107,39 @@ def _answer(runner: Runner, number: int, channel: Channel, line: Line) -> None:
     start = perf_counter()
     channel.go.acquire()
     block.idle[own.start] += perf_counter() - start
-    rows = (np.flatnonzero(block.asked[index_of(own)] == number) + own.start).tolist()
+    rows: Sequence[int] = [*itertools.compress(own, (block.asked[own.start : own.stop] == number).tolist())]
+    if len(rows) == len(own):
+        rows = own
     call = line.receive()[1] if not rows or block.has_message[rows[0]] else None
     answers = runner.answer(rows, call)
-    for part in ([each] for each in answers) if channel.is_row_by_row else [list(answers)]:
-        rests = {row: rest for row, rest in part if rest is not None}
+    if channel.is_row_by_row:
+        for row, rest in answers:
+            _tell(runner, number, channel, line, [row], {} if rest is None else {row: rest})
+    else:
+        rests = {row: rest for row, rest in answers if rest is not None}
+        _tell(runner, number, channel, line, rows or own[:1], rests)
+
+
+def _tell(
+    runner: Runner, number: int, channel: Channel, line: Line, rows: Sequence[int], rests: dict[int, Any]
+) -> None:
+    """Tell the driver that some rows have answered, and what of that is not in the block."""
+    block, index, rest = runner.block, index_of(rows), b""
+    block.has_message[index] = False
+    if rests:
         try:
-            message = dumps(rests) if rests else b""
+            message = dumps(rests)
         except Exception as error:
-            message = dumps(dict.fromkeys(rests, failure_of(error, own)))
-        done = index_of([row for row, _ in part])
-        block.has_message[done] = False
-        if rests:
-            block.has_message[list(rests)] = True
-        order_memory()
-        block.answered[done] = number
-        order_memory()
-        if block.count_answered() >= block.wanted[0]:
-            channel.done.release()
-        if rests:  # last, because writing to a full socket waits for its reader
-            line.send(number, message)
+            message = dumps(dict.fromkeys(rests, failure_of(error, runner.task.rows)))
+        block.has_message[[*rests]] = True
+        rest = line.send_at_once(number, message)
+    order_memory()
+    block.answered[index] = number
+    order_memory()
+    if block.count_answered() >= block.wanted[0]:
+        channel.done.release()
+    if rest:  # last, because writing to a full socket waits for its reader
+        line.send_rest(rest)
 
 
 def _end_with(lifeline: Any) -> None:
@@ -192,17 +205,19 @@ class Runner:
 
         What is raised is the answer of all rows that have none yet.
         """
-        unanswered = deque(rows or self.task.rows[:1])  # to close asks no row
+        asked = rows or self.task.rows[:1]  # to close asks no row
+        count = 0
         try:
-            for rest in self._run(rows, request):
-                yield unanswered.popleft(), rest
+            for count, rest in enumerate(self._run(rows, request), 1):
+                yield asked[count - 1], rest
         except Exception as error:
             failure = failure_of(error, self.task.rows)
-            yield from ((row, failure) for row in unanswered)
+            yield from ((row, failure) for row in asked[count:])
 
     def _run(self, rows: Sequence[int], request: bytes | bytearray | None) -> Iterable[Any]:
         if request is None:
-            batch = map_arrays(itemgetter(rows), self.block.actions)  # copies, for the environments to keep
+            index = index_of(rows)  # copies, for the environments to keep
+            batch = map_arrays(lambda array: array[index].copy(), self.block.actions)
             return self.step(dict(zip(rows, iterate(self._actions, batch), strict=True)), rows)
         name, arguments, options = pickle.loads(request)
         method: Callable[..., Any] = getattr(self, name)

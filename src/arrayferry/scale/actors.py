@@ -35,7 +35,8 @@ class RayVectorEnv(WorkerVectorEnv):
     For environments of which a step of all takes 10 ms or more, on hosts without a GPU, with one learner. It
     returns what `SyncVectorEnv` returns, for any number of workers, and handles a worker that dies as a
     `ProcessVectorEnv` does; a host that dies takes its workers with it, and their successors start on other
-    hosts. An actor steps its environments one after the other: for more cores, pass more workers.
+    hosts. An actor with several cores (`actor_options={"num_cpus": 4}`) steps its environments in a
+    `ProcessVectorEnv` of its own.
 
     If Ray is not initialised, `ray.init(address=address)` is called; call it yourself first, to give it other
     options. `close()` ends the actors, and leaves Ray as it is.
@@ -62,6 +63,8 @@ class RayVectorEnv(WorkerVectorEnv):
         >>> envs.close()
     """
 
+    _layer = 1
+
     def __init__(
         self,
         env_fns: Sequence[Callable[[], gym.Env[Any, Any]]],
@@ -83,8 +86,13 @@ class RayVectorEnv(WorkerVectorEnv):
         self._session = session = _Session(address)
         ray = session.ray
         actor = ray.remote(**options, **_OURS)(Actor)
+        cores = max(int(options.get("num_cpus") or 1), 1)
+        if batch_size is not None and cores > 1:
+            what = f"batch_size with num_cpus={cores}: an actor would step its environments together"
+            raise OptionError(what, f"pass {cores} times as many workers, with num_cpus=1")
+        settings = cores, self._timeout, max_faults
         workers = workers or sum(node["Alive"] and "CPU" in node["Resources"] for node in ray.nodes()) or 1
-        self._start([_Worker(session, actor, task) for task in self._tasks(env_fns, workers)])
+        self._start([_Worker(session, actor, task, settings) for task in self._tasks(env_fns, workers)])
 
     def _make_block(self) -> Block:
         # Without observations: each is copied once, from what was received into what the caller gets.
@@ -93,7 +101,7 @@ class RayVectorEnv(WorkerVectorEnv):
             worker.block = block
         return block
 
-    def _parts(self, rows: Iterable[int]) -> Iterable[tuple[Worker, list[int]]]:
+    def _parts(self, rows: Iterable[int]) -> Iterable[tuple[Worker, Sequence[int]]]:
         if self._is_async:  # an actor answers each request as a whole
             return [(self._worker_of[row], [row]) for row in rows]
         return super()._parts(rows)
@@ -133,9 +141,9 @@ class _Worker(Worker):
         """What to do about a worker that does not start."""
         return "it needs a host that has what actor_options ask for, and everything that env_fns import"
 
-    def __init__(self, session: _Session, actor: Any, task: Task) -> None:
+    def __init__(self, session: _Session, actor: Any, task: Task, settings: tuple[Any, ...]) -> None:
         super().__init__(task)
-        self._session, self._class = session, actor
+        self._session, self._class, self._settings = session, actor, settings
         self._actor: Any = None
         self._made: Any = None  # a reference to the answer to one request, like these
         self.refs: dict[Request, Any] = {}
@@ -144,7 +152,7 @@ class _Worker(Worker):
         """Start an actor; one that was killed is never reused."""
         self._session.check()
         self.refs = {}
-        self._actor = self._class.remote(self.task)
+        self._actor = self._class.remote(self.task, *self._settings)
         self._made = self._actor.make.remote()
 
     def has_started(self) -> bool:
