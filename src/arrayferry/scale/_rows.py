@@ -313,6 +313,7 @@ class Rows(_Batch):
         for worker in self._workers:
             if worker.is_in_doubt or worker.requests:
                 self._renew(worker)
+        self._asked.clear()  # also of rows whose worker had not got the request yet
         self._under_way.clear()
         self._ready.clear()
         self._failures.clear()
