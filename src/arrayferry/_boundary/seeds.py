@@ -73,14 +73,15 @@ def process_seed(
         what = f"process_index={process_index} is not valid with process_count={process_count}"
         raise OptionError(what, "processes are counted from 0")
     if seed is None:
-        return None
+        return seed
     first = process_index * num_envs
     if isinstance(seed, (int, np.integer)):
         return int(seed) + first
     if len(seed) != process_count * num_envs:
         what = f"{len(seed)} seeds for {process_count} processes with {num_envs} environments each"
         raise OptionError(what, f"pass {process_count * num_envs} seeds, or one number")
-    return list(seed[first : first + num_envs])
+    rows: Any = list(seed[first : first + num_envs])
+    return rows  # type: ignore[no-any-return]
 
 
 def _process() -> tuple[int, int]:

@@ -88,7 +88,7 @@ def as_gymnasium(
     opens: Any = adapter_of(env).open
     if opens is None and mode is not None and is_many(env):
         opens = partial(open_simulator, unknown)  # which looks like a single environment
-    if getattr(opens, "func", None) is open_simulator:
+    if isinstance(opens, partial) and opens.func is open_simulator:
         opens = partial(opens, final_obs=final_obs)
     else:
         refuse_options(env, final_obs=final_obs)
