@@ -239,7 +239,7 @@ def locate(error: Exception, path: str) -> Exception:
 
 
 def _slot(frames: list[_Frame], slots: Sequence[Slot]) -> Slot:
-    return slots[len(frames[0][4])]
+    return slots[min(len(frames[0][4]), len(slots) - 1)]  # a tracer may raise after the last one
 
 
 def _path(frames: list[_Frame], slots: Sequence[Slot]) -> str:
