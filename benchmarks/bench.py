@@ -36,7 +36,7 @@ _COLUMNS = (
     OURS,
     "Gymnasium / arrayferry",
     "arrayferry / by hand",
-    "spread of the last ratio",
+    "spread",
 )
 _NOT_MEASURED = "GPUs; what a step costs in your environment (arrayferry bench YOUR_ENV measures that)"
 
